@@ -1,0 +1,1 @@
+"""Fox: a batched futures-trading environment with one trading physics on CPU and GPU."""
