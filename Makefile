@@ -1,0 +1,80 @@
+# The project's commands: `make demo` and `make test` need nothing but Python 3.11+, a C++17 compiler and make.
+SHELL := /bin/bash
+.SHELLFLAGS := -e -u -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+CXX ?= c++
+VENV ?= .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+EXTRAS := agents,data,cuda,sb3,dev
+BUILD_INPUTS := pyproject.toml CMakeLists.txt constraints.txt $(wildcard cuda_src cuda_src/*)
+
+# One month of real one-minute bars where the data folder is present, else the embedded market.
+REAL_BARS := $(wildcard ../shared/data/6EH4_1min_202401.csv.gz)
+DEMO_DATA := $(if $(REAL_BARS),--data $(REAL_BARS) --contract 6E,--synthetic regimes)
+DEMO_DIR ?= runs/demo
+
+.PHONY: help install demo test test-all lint format kernels wheel benchmark ci clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+install: $(STAMP) ## create the environment and install the package, editable, with every extra
+
+demo: $(STAMP) ## train a small agent on real (or embedded) bars, validate it, say where the report is
+	$(PY) scripts/train_dqn.py --preset smoke $(DEMO_DATA) --seed 0 --logdir $(DEMO_DIR)
+	@echo
+	@echo "Report:  $(DEMO_DIR)/report.html"
+	@echo "Curves:  $(VENV)/bin/tensorboard --logdir $(DEMO_DIR)"
+
+test: $(STAMP) ## run the test suite (no GPU needed, under ten minutes on two cores)
+	$(PY) -m pytest -m "not slow and not gpu"
+
+test-all: $(STAMP) ## run every test, also the slow ones and, where a GPU is present, the GPU ones
+	$(PY) -m pytest -m ""
+
+lint: $(STAMP) ## ruff, mypy --strict, import rules, clang-format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-cache
+	$(VENV)/bin/clang-format --dry-run -Werror $(wildcard cuda_src/*.cuh cuda_src/*.cu cuda_src/*.cpp cuda_src/*.h)
+
+format: $(STAMP) ## rewrite the sources in the project's format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	$(VENV)/bin/clang-format -i $(wildcard cuda_src/*.cuh cuda_src/*.cu cuda_src/*.cpp cuda_src/*.h)
+
+kernels: $(STAMP) ## compile every CUDA kernel with NVRTC for sm_80, sm_90 and sm_100 (no GPU needed)
+	$(PY) -m fox_env.backends.nvrtc_check
+
+wheel: $(STAMP) ## build the wheel and try it outside the source tree
+	rm -rf dist
+	$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(PY) .ci/check_wheel.py dist
+
+benchmark: $(STAMP) ## measure the environment and the training loop (BENCH_ARGS=--quick for a minute's worth)
+	$(PY) benchmarks/env_throughput.py $(BENCH_ARGS)
+	$(PY) benchmarks/train_throughput.py $(BENCH_ARGS)
+
+ci: ## everything that continuous integration checks
+	bash .ci/run
+
+clean: ## remove what was built, keep the environment
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis $(STAMP)
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Fox needs Python 3.11 or newer and '$(PYTHON)' is not: install it and run again, or name one with 'make PYTHON=/path/to/python3.12 ...'." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -f $(PY); \
+	  echo "'$(PYTHON) -m venv' failed: install the venv module (Debian, Ubuntu: apt-get install python3-venv) and run again." >&2; exit 1; }
+
+$(STAMP): $(BUILD_INPUTS) | $(PY)
+	@command -v $(firstword $(CXX)) >/dev/null || { \
+	  echo "No C++ compiler '$(firstword $(CXX))': install one (Debian, Ubuntu: apt-get install g++) and run again, or name one with 'make CXX=clang++ ...'." >&2; exit 1; }
+	@echo "Installing into $(VENV) (a few minutes the first time, most of it PyTorch) ..."
+	@CXX="$(CXX)" $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
