@@ -1,4 +1,4 @@
-"""Check the built wheel: its tag, what it contains, and that it steps an environment outside the source tree."""
+"""Check the built wheel: its tag, its contents, and that it steps an environment outside the source tree."""
 
 import subprocess
 import sys
