@@ -1,0 +1,193 @@
+"""Bars: time units, session flags, slices as views, and refusal of values a bar may not hold."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fox_env.bars import Bars
+from fox_env.errors import DataError
+
+MINUTE = 60_000_000_000
+
+
+def columns(length: int = 5, **change: Any) -> dict[str, Any]:
+    close = np.arange(length, dtype=np.float64) + 100
+    ts = np.int64(1_715_248_800_000_000_000) + np.arange(length, dtype=np.int64) * MINUTE
+    base = {
+        "ts": ts,
+        "open": close,
+        "high": close + 1,
+        "low": close - 1,
+        "close": close,
+        "volume": close * 10,
+    }
+    return base | change
+
+
+def changed(name: str, row: int, value: float) -> dict[str, Any]:
+    data = columns()
+    data[name] = data[name].copy()
+    data[name][row] = value
+    return data
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_every_datetime_unit_gives_the_same_nanoseconds(unit: str) -> None:
+    stamps = np.array(["2024-05-09T10:00:00", "2024-05-09T10:01:00"], dtype=f"datetime64[{unit}]")
+    bars = Bars.from_arrays(stamps, [1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0])
+    assert bars.ts.tolist() == [1_715_248_800_000_000_000, 1_715_248_860_000_000_000]
+    assert bars.ts.dtype == np.int64
+    assert bars.interval_ns == MINUTE
+    assert bars.volume is None and bars.roll_gap is None
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (columns(0), "there are no rows"),
+        (columns(close=[1.0]), "column close has shape (1,), but ts has 5 rows"),
+        (columns(volume=[1.0, 2.0]), "column volume has shape (2,)"),
+        (columns(ts=np.arange(5.0)), "got dtype float64"),
+        (
+            columns(ts=np.array(["2024"] * 4 + ["NaT"], dtype="datetime64[s]")),
+            "row 4, column ts: the time is missing",
+        ),
+        (columns(ts=np.array(["2400-01-01"] * 5, dtype="datetime64[s]")), "row 0, column ts: 2400-01-01"),
+        (columns(open=["a"] * 5), "column open cannot be read as float64"),
+        (changed("close", 3, np.nan), "row 3, column close: price is nan"),
+        (changed("high", 2, np.inf), "row 2, column high: price is inf"),
+        (changed("high", 1, 100.5), "row 1, column high: high 100.5 is below max(open, close) = 101.0"),
+        (changed("low", 1, 101.5), "row 1, column low: low 101.5 is above min(open, close) = 101.0"),
+        (changed("volume", 4, -1.0), "row 4, column volume: volume is -1.0"),
+        (changed("volume", 4, np.nan), "row 4, column volume: volume is nan"),
+        (columns(roll_gap=[0, 0, np.nan, 0, 0]), "row 2, column roll_gap"),
+    ],
+)
+def test_unusable_values_are_refused_with_row_and_column(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        Bars.from_arrays(**data)
+
+
+def test_rows_out_of_order_and_repeated_times_are_refused_never_sorted() -> None:
+    day = np.datetime64("2024-01-01", "D")
+    closes = [103.0, 101.0, 102.0, 999.0]
+    with pytest.raises(DataError, match=r"row 1, column ts: time 2024-01-01.* is earlier than 2024-01-03"):
+        Bars.from_arrays(day + np.array([2, 0, 1, 1]), closes, closes, closes, closes)
+    with pytest.raises(DataError, match=r"row 2, column ts: time 2024-01-02.* repeats"):
+        Bars.from_arrays(day + np.array([0, 1, 1, 2]), closes, closes, closes, closes)
+
+
+@given(row=st.integers(0, 19), name=st.sampled_from(["open", "high", "low", "close", "volume"]))
+def test_the_first_bad_row_is_named(row: int, name: str) -> None:
+    data = columns(20)
+    data[name] = data[name].copy()
+    data[name][row:] = np.nan
+    with pytest.raises(DataError, match=f"row {row}, column {name}"):
+        Bars.from_arrays(**data)
+
+
+def test_zero_and_negative_prices_are_legal() -> None:
+    closes = [10.0, -37.63, 0.0]
+    bars = Bars.from_arrays(np.arange(3) * MINUTE, closes, closes, closes, closes)
+    assert np.diff(bars.close).tolist() == [-47.63, 37.63]
+
+
+def test_arrays_are_copies_and_read_only() -> None:
+    data = columns(extra={"oi": np.arange(5.0)})
+    bars = Bars.from_arrays(**data)
+    data["close"][0] = -1.0
+    data["ts"][0] = 0
+    assert bars.close[0] == 100.0 and bars.ts[0] != 0
+    for array in (bars.ts, bars.open, bars.volume, bars.gap, bars.session_end, bars.extra["oi"]):
+        assert array is not None
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert data["close"].flags.writeable
+
+
+def test_a_pause_beyond_thirty_minutes_separates_sessions() -> None:
+    minutes = np.array([0, 1, 2, 32, 63, 64])  # pauses of 30 (not a break) and 31 minutes (a break)
+    price = np.ones(6)
+    bars = Bars.from_arrays(minutes * MINUTE, price, price, price, price)
+    assert bars.gap.tolist() == [False, False, False, False, True, False]
+    assert bars.session_end.tolist() == [False, False, False, True, False, False]
+    assert bars.session_start.tolist() == [True, False, False, False, True, False]
+
+
+def test_daily_bars_break_only_where_a_day_is_missing() -> None:
+    days = np.array([0, 1, 2, 3, 6, 7])
+    price = np.ones(6)
+    bars = Bars.from_arrays(days * 24 * 60 * MINUTE, price, price, price, price)
+    assert bars.gap.tolist() == [False, False, False, False, True, False]
+
+
+def test_given_session_ends_set_the_gap_of_the_next_bar() -> None:
+    bars = Bars.from_arrays(**columns(session_end=[False, True, False, False, True]))
+    assert bars.gap.tolist() == [False, False, True, False, False]
+    assert bars.session_end.tolist() == [False, True, False, False, True]
+
+
+@given(
+    pauses=st.lists(st.sampled_from([1, 1, 1, 5, 31, 900, 3000]), min_size=2, max_size=60),
+    cut=st.integers(1, 60),
+)
+def test_gap_flags_of_a_slice_are_those_of_the_whole(pauses: list[int], cut: int) -> None:
+    ts = np.cumsum(np.array([0, *pauses])) * MINUTE
+    price = np.ones(len(ts))
+    whole = Bars.from_arrays(ts, price, price, price, price)
+    part = whole[: min(cut, len(ts))]
+    assert part.gap.tolist() == whole.gap.tolist()[: len(part)]
+
+
+def test_flags_do_not_depend_on_later_bars_once_the_interval_is_known() -> None:
+    rng = np.random.default_rng(0)
+    pauses = rng.choice([1, 1, 1, 40, 1000], size=2_000)
+    pauses[1_000:] = 50  # a change of the usual spacing later in the data
+    ts = np.cumsum(pauses) * MINUTE
+    price = np.ones(len(ts))
+    whole = Bars.from_arrays(ts, price, price, price, price)
+    part = Bars.from_arrays(ts[:500], price[:500], price[:500], price[:500], price[:500])
+    assert part.gap.tolist() == whole.gap.tolist()[:500]
+
+
+def test_a_slice_is_a_view_of_everything() -> None:
+    bars = Bars.from_arrays(**columns(10, roll_gap=np.arange(10.0), extra={"oi": np.arange(10.0)}))
+    part = bars[2:-3]
+    assert len(part) == 5
+    for name in ("ts", "open", "high", "low", "close", "volume", "gap", "session_end", "roll_gap"):
+        assert np.shares_memory(getattr(part, name), getattr(bars, name)), name
+    assert part.extra["oi"].tolist() == [2, 3, 4, 5, 6]
+    assert bars[:].ts.tolist() == bars.ts.tolist()
+
+
+@pytest.mark.parametrize(
+    "rows", [slice(0, 0), slice(7, 3), slice(99, None), slice(0, 5, 2), slice(None, None, -1)]
+)
+def test_empty_and_stepped_slices_are_refused(rows: slice) -> None:
+    with pytest.raises(DataError):
+        Bars.from_arrays(**columns())[rows]
+
+
+def test_a_single_row_number_is_refused() -> None:
+    with pytest.raises(TypeError, match="slice"):
+        Bars.from_arrays(**columns())[0]  # type: ignore[index]
+
+
+def test_one_bar_is_enough_and_has_no_interval() -> None:
+    bars = Bars.from_arrays(**columns(1))
+    assert len(bars) == 1 and bars.interval_ns == 0
+    assert "1 from 2024-05-09T10:00:00 to 2024-05-09T10:00:00 UTC" in repr(bars)
+
+
+def test_bars_survive_pickling() -> None:
+    bars = Bars.from_arrays(**columns(extra={"oi": np.arange(5.0)}))
+    again = pickle.loads(pickle.dumps(bars))
+    assert again.close.tolist() == bars.close.tolist()
+    assert again.extra["oi"].tolist() == bars.extra["oi"].tolist()
