@@ -1,4 +1,4 @@
-"""Contract specifications: what one tick and one contract are worth, what trading costs, what margin is asked."""
+"""Contract specifications: what a tick and a contract are worth, what trading costs, what margin is asked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ContractSpec:
     fee_rate : float
         Commission as a fraction of the notional, per side; added to ``fee_per_side``.
     maker_fee : float or None
-        Commission per contract of a resting fill, in money; negative is a rebate, None means ``fee_per_side``.
+        Commission per contract of a resting fill, in money; negative: a rebate; None: ``fee_per_side``.
     currency : str
         Currency of every money amount here.
     timezone : str
@@ -77,18 +77,20 @@ class ContractSpec:
             object.__setattr__(self, "maker_fee", self._number("maker_fee"))
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
+                value = getattr(self, name)
                 raise ConfigError(
-                    f"ContractSpec {self.symbol!r}: {name} must be greater than 0, got {getattr(self, name):g}."
+                    f"ContractSpec {self.symbol!r}: {name} must be greater than 0, got {value:g}."
                 )
         for name in _NON_NEGATIVE:
             if getattr(self, name) < 0:
+                value = getattr(self, name)
                 raise ConfigError(
-                    f"ContractSpec {self.symbol!r}: {name} must not be negative, got {getattr(self, name):g}."
+                    f"ContractSpec {self.symbol!r}: {name} must not be negative, got {value:g}."
                 )
         if 0 < self.initial_margin < self.maintenance_margin:
             raise ConfigError(
                 f"ContractSpec {self.symbol!r}: maintenance_margin {self.maintenance_margin:g} exceeds "
-                f"initial_margin {self.initial_margin:g}, so every new position would be liquidated; lower it."
+                f"initial_margin {self.initial_margin:g}, so a new position could be liquidated; lower it."
             )
         try:
             ZoneInfo(self.timezone)
@@ -169,7 +171,7 @@ def contract(name_or_spec: str | ContractSpec) -> ContractSpec:
     Parameters
     ----------
     name_or_spec : str or ContractSpec
-        A symbol of the shipped ``contracts.toml`` (the exact spelling first, then any case), or a specification.
+        A symbol of the shipped ``contracts.toml`` (exact spelling first, then any case), or a specification.
 
     Raises
     ------

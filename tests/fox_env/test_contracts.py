@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fox_env.contracts import ContractSpec, contract, known_contracts, load_contracts
 from fox_env.errors import ConfigError
 
-GOOD = {"symbol": "T", "tick_size": 0.25, "multiplier": 50.0}
+GOOD: dict[str, Any] = {"symbol": "T", "tick_size": 0.25, "multiplier": 50.0}
 
 
 @pytest.mark.parametrize(
@@ -19,8 +20,8 @@ GOOD = {"symbol": "T", "tick_size": 0.25, "multiplier": 50.0}
     [
         ("ES", 12.5), ("MES", 1.25), ("NQ", 5.0), ("MNQ", 0.5), ("RTY", 5.0), ("YM", 5.0),
         ("CL", 10.0), ("MCL", 1.0), ("NG", 10.0), ("GC", 10.0), ("MGC", 1.0), ("SI", 25.0), ("HG", 12.5),
-        ("ZN", 15.625), ("ZB", 31.25), ("ZF", 7.8125), ("ZT", 7.8125), ("6E", 6.25), ("6J", 6.25), ("6B", 6.25),
-        ("ZC", 12.5), ("ZS", 12.5), ("ZW", 12.5), ("FESX", 10.0),
+        ("ZN", 15.625), ("ZB", 31.25), ("ZF", 7.8125), ("ZT", 7.8125), ("6E", 6.25), ("6J", 6.25),
+        ("6B", 6.25), ("ZC", 12.5), ("ZS", 12.5), ("ZW", 12.5), ("FESX", 10.0),
         ("cu", 50.0), ("rb", 10.0), ("m", 10.0), ("TA", 10.0), ("IF", 60.0), ("FX", 1.0), ("EQUITY", 0.01),
     ],
 )  # fmt: skip
@@ -80,7 +81,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 )
 def test_meaningless_fields_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        ContractSpec(**(GOOD | change))  # type: ignore[arg-type]
+        ContractSpec(**(GOOD | change))
 
 
 def test_users_add_contracts_in_a_file(tmp_path: Path) -> None:
