@@ -5,19 +5,22 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-CXX ?= c++
+ifeq ($(origin CXX),default)
+CXX := c++
+endif
 VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 EXTRAS := agents,data,cuda,sb3,dev
-BUILD_INPUTS := pyproject.toml CMakeLists.txt constraints.txt $(wildcard cuda_src cuda_src/*)
+CUDA_SOURCES := $(wildcard cuda_src/*.c*)
+BUILD_INPUTS := pyproject.toml CMakeLists.txt constraints.txt cuda_src $(CUDA_SOURCES)
 
 # One month of real one-minute bars where the data folder is present, else the embedded market.
 REAL_BARS := $(wildcard ../shared/data/6EH4_1min_202401.csv.gz)
 DEMO_DATA := $(if $(REAL_BARS),--data $(REAL_BARS) --contract 6E,--synthetic regimes)
 DEMO_DIR ?= runs/demo
 
-.PHONY: help install demo test test-all lint format kernels wheel benchmark ci clean
+.PHONY: help install demo test test-all lint lint-style lint-types lint-imports lint-cuda format kernels wheel benchmark ci clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,17 +39,25 @@ test: $(STAMP) ## run the test suite (no GPU needed, under ten minutes on two co
 test-all: $(STAMP) ## run every test, also the slow ones and, where a GPU is present, the GPU ones
 	$(PY) -m pytest -m ""
 
-lint: $(STAMP) ## ruff, mypy --strict, import rules, clang-format
+lint: lint-style lint-types lint-imports lint-cuda ## ruff, mypy --strict, import rules, clang-format (make -k lint: all of them)
+
+lint-style: $(STAMP)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+lint-types: $(STAMP)
 	$(PY) -m mypy
+
+lint-imports: $(STAMP)
 	$(VENV)/bin/lint-imports --no-cache
-	$(VENV)/bin/clang-format --dry-run -Werror $(wildcard cuda_src/*.cuh cuda_src/*.cu cuda_src/*.cpp cuda_src/*.h)
+
+lint-cuda: $(STAMP)
+	$(VENV)/bin/clang-format --dry-run -Werror $(CUDA_SOURCES)
 
 format: $(STAMP) ## rewrite the sources in the project's format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
-	$(VENV)/bin/clang-format -i $(wildcard cuda_src/*.cuh cuda_src/*.cu cuda_src/*.cpp cuda_src/*.h)
+	$(VENV)/bin/clang-format -i $(CUDA_SOURCES)
 
 kernels: $(STAMP) ## compile every CUDA kernel with NVRTC for sm_80, sm_90 and sm_100 (no GPU needed)
 	$(PY) -m fox_env.backends.nvrtc_check
@@ -68,7 +79,7 @@ clean: ## remove what was built, keep the environment
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "Fox needs Python 3.11 or newer and '$(PYTHON)' is not: install it and run again, or name one with 'make PYTHON=/path/to/python3.12 ...'." >&2; exit 1; }
+	  echo "Fox needs Python 3.11 or newer, which '$(PYTHON)' is not: install it and run again, or name one with 'make PYTHON=python3.12 ...'." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -f $(PY); \
 	  echo "'$(PYTHON) -m venv' failed: install the venv module (Debian, Ubuntu: apt-get install python3-venv) and run again." >&2; exit 1; }
 
