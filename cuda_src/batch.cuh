@@ -1,0 +1,146 @@
+// One environment of a batch: decode its action, step it, reset it where the autoreset mode says so, write its outputs.
+//
+//   NEXT_STEP  the call after an end resets: action ignored, reward 0, both flags false
+//   SAME_STEP  the call that ends an episode also begins the next one; the last observation and info of the ended
+//              episode go to final_obs and final_info. In info the account fields are then the new episode's, the
+//              event fields (fill, costs, return, trade) those of the step
+//   DISABLED   stepping an ended environment does nothing and raises a sticky fault
+#pragma once
+#include "layout.cuh"
+#include "masks.cuh"
+#include "observation.cuh"
+#include "step.cuh"
+
+namespace FOX_NAMESPACE {
+
+struct Actions {
+    const void* values;     // see ActionFormat
+    i32 format;
+    const f32* conviction;  // (N,) in [0, 1], or null
+};
+
+struct ResetRequest {
+    const u8* mask;       // (N,), or null for all
+    const i64* start;     // (N,) decision bar, negative for a draw; or null
+    const u64* keys;      // (N,) random keys, or null to go on with the present ones
+    const u32* streams;   // (N,) environment words of the counter; with keys
+};
+
+FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
+    EnvState s;
+#define FOX_LOAD(type, name, meaning) s.name = a.name[i];
+    FOX_STATE_FIELDS(FOX_LOAD)
+#undef FOX_LOAD
+    return s;
+}
+
+FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s) {
+#define FOX_STORE(type, name, meaning) a.name[i] = s.name;
+    FOX_STATE_FIELDS(FOX_STORE)
+#undef FOX_STORE
+}
+
+FOX_FN void store_info(const InfoArrays& a, i64 i, const StepInfo& info) {
+#define FOX_STORE(type, name, meaning) \
+    if (a.name) a.name[i] = info.name;
+    FOX_INFO_FIELDS(FOX_STORE)
+#undef FOX_STORE
+}
+
+FOX_FN Intent decode_action(const Actions& a, i64 i) {
+    if (a.format == ACTION_FORMAT_BRANCHES_I64) {
+        const i64* v = (const i64*)a.values + 4 * i;
+        return branch_intent(v[0], v[1], v[2], v[3]);
+    }
+    if (a.format == ACTION_FORMAT_BRANCHES_I32) {
+        const i32* v = (const i32*)a.values + 4 * i;
+        return branch_intent(v[0], v[1], v[2], v[3]);
+    }
+    if (a.format == ACTION_FORMAT_BRANCHES_U8) {
+        const u32 v = ((const u32*)a.values)[i];
+        return branch_intent(v & 255u, (v >> 8) & 255u, (v >> 16) & 255u, v >> 24);
+    }
+    if (a.format == ACTION_FORMAT_DISCRETE_I64) return discrete_intent(((const i64*)a.values)[i]);
+    return continuous_intent(((const f32*)a.values)[i]);
+}
+
+FOX_FN f64 conviction_of(const Actions& a, i64 i) {
+    return a.conviction ? clamp((f64)a.conviction[i], 0.0, 1.0) : 1.0;
+}
+
+FOX_FN void write_observation(f32* out, const Batch& b, i64 bar, const f32* account) {
+    const f32* features = b.features + bar * OBS_FEATURE_STRIDE;
+    for (int j = 0; j < OBS_FEATURES; ++j) out[j] = features[j];
+    for (int j = 0; j < OBS_ACCOUNT; ++j) out[OBS_FEATURES + j] = account[j];
+}
+
+// Keep the ended episode's last view, then begin the next episode.
+FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, i64 i, f32* account) {
+    observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
+    write_observation(b.final_obs + i * OBS_SIZE, b, s.bar, account);
+    store_info(b.final_info, i, out.info);
+    s.episode += 1;
+    begin_episode(s, -1, b.params);
+    mark_account(out.info, s, b.rows[s.bar], b.params);
+}
+
+FOX_FN Outcome step_after_end(EnvState& s, const Batch& b) {
+    if (b.params.autoreset_mode == AUTORESET_MODE_DISABLED) {
+        b.faults[FAULT_STEP_AFTER_END] = 1;
+    } else {
+        s.episode += 1;
+        begin_episode(s, -1, b.params);
+    }
+    return {0.0f, {false, false}, quiet_info(s, b.rows[s.bar], b.params)};
+}
+
+// Step environment i. Its account entries go to `account` (OBS_ACCOUNT floats); returns the bar it now observes.
+FOX_FN i32 advance(const Batch& b, i64 i, const Actions& actions, f32* account) {
+    EnvState s = load_state(b.state, i);
+    Outcome out;
+    if (s.done) {
+        out = step_after_end(s, b);
+    } else {
+        const Intent intent = decode_action(actions, i);
+        if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
+        out = env_step(s, intent, conviction_of(actions, i), b, i);
+        if (s.done && b.params.autoreset_mode == AUTORESET_MODE_SAME_STEP) restart_same_step(s, out, b, i, account);
+    }
+    store_state(b.state, i, s);
+    store_info(b.info, i, out.info);
+    b.reward[i] = out.reward;
+    b.terminated[i] = (u8)out.end.terminated;
+    b.truncated[i] = (u8)out.end.truncated;
+    observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
+    return s.bar;
+}
+
+// Reset environment i where the request says so; its observation is written either way.
+FOX_FN i32 reset(const Batch& b, i64 i, const ResetRequest& request, f32* account) {
+    EnvState s = load_state(b.state, i);
+    if (!request.mask || request.mask[i]) {
+        s.episode += 1;
+        if (request.keys) {
+            s.key = request.keys[i];
+            s.stream = request.streams[i];
+            s.episode = 0;
+            s.ledger_count = 0;
+        }
+        begin_episode(s, request.start ? request.start[i] : -1, b.params);
+        store_state(b.state, i, s);
+    }
+    store_info(b.info, i, quiet_info(s, b.rows[s.bar], b.params));
+    observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
+    return s.bar;
+}
+
+// Write environment i's row of legal distinct actions: 13 branch entries, or 8 exposures.
+FOX_FN void write_mask(const Batch& b, i64 i, bool exposures, u8* out) {
+    const EnvState s = load_state(b.state, i);
+    const f64 equity = equity_at(s, b.rows[s.bar].close, b.params);
+    const i32 width = exposures ? 8 : 13;
+    const u32 mask = exposures ? exposure_mask(s, equity, b.params) : branch_mask(s, equity, b.params);
+    for (i32 j = 0; j < width; ++j) out[i * width + j] = (u8)((mask >> j) & 1u);
+}
+
+}  // namespace FOX_NAMESPACE

@@ -1,0 +1,82 @@
+// CPU entry points of one x86-64 level: the shared headers in a parallel loop over environments.
+#include "host_level.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace FOX_NAMESPACE {
+
+namespace {
+
+// Worker threads may carry a caller's flush-to-zero or rounding mode; every loop runs with the default one.
+class DefaultRounding {
+  public:
+#if defined(__x86_64__)
+    DefaultRounding() : saved_(_mm_getcsr()) { _mm_setcsr(0x1F80); }
+    ~DefaultRounding() { _mm_setcsr(saved_); }
+
+  private:
+    unsigned saved_;
+#endif
+};
+
+// Below this many environments a parallel region costs more than it saves.
+constexpr i64 PARALLEL_FROM = 256;
+
+template <typename Body>
+void for_each_env(i64 num_envs, i32 threads, const Body& body) {
+    if (num_envs < PARALLEL_FROM || threads == 1) {
+        DefaultRounding rounding;
+        for (i64 i = 0; i < num_envs; ++i) body(i);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        DefaultRounding rounding;
+#pragma omp for schedule(static)
+        for (i64 i = 0; i < num_envs; ++i) body(i);
+    }
+}
+
+void step_batch(const Batch& b, const Actions& actions, i32 threads) {
+    for_each_env(b.num_envs, threads, [&](i64 i) {
+        f32* obs = b.obs + i * OBS_SIZE;
+        f32 account[OBS_ACCOUNT];
+        const i32 bar = advance(b, i, actions, account);
+        write_observation(obs, b, bar, account);
+    });
+}
+
+void reset_batch(const Batch& b, const ResetRequest& request, i32 threads) {
+    for_each_env(b.num_envs, threads, [&](i64 i) {
+        f32 account[OBS_ACCOUNT];
+        const i32 bar = reset(b, i, request, account);
+        write_observation(b.obs + i * OBS_SIZE, b, bar, account);
+    });
+}
+
+void mask_batch(const Batch& b, i32 exposures, u8* out, i32 threads) {
+    for_each_env(b.num_envs, threads, [&](i64 i) { write_mask(b, i, exposures != 0, out); });
+}
+
+// The first row outside the action space, or -1.
+i64 first_bad_action(const Actions& actions, i64 num_envs) {
+    for (i64 i = 0; i < num_envs; ++i) {
+        if (decode_action(actions, i).invalid) return i;
+    }
+    return -1;
+}
+
+void physics_columns(i64 bars, const f64* high, const f64* low, const f64* close, const f64* volume, f64* atr,
+                     f64* mean) {
+    DefaultRounding rounding;
+    average_true_range(bars, high, low, close, atr);
+    mean_volume(bars, volume, mean);
+}
+
+}  // namespace
+
+extern const HostLevel host_level = {step_batch, reset_batch, mask_batch, first_bad_action, physics_columns};
+
+}  // namespace FOX_NAMESPACE

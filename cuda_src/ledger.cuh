@@ -1,0 +1,115 @@
+// Booking a fill: realised P&L, average entry, fees, and trades as position cycles.
+//
+//   closing n  realises n (price - e) sgn(p) * tick value; adding averages e over contracts
+//   a trade    begins when the position leaves zero and ends when it returns to zero or changes sign;
+//              size changes inside it are none. Return = net P&L / equity at its start;
+//              R = net P&L / sum over opening fills of k * ATR_t * n * tick value
+//   a flip     is one order booked as a closing and an opening part at one price
+#pragma once
+#include "account.cuh"
+#include "costs.cuh"
+#include "fills.cuh"
+#include "layout.cuh"
+
+namespace FOX_NAMESPACE {
+
+// What every booking of one step shares.
+struct Booking {
+    const EnvParams& params;
+    f64 equity;            // money at the decision close: the start of a trade that opens now
+    f64 atr;               // ticks, of the decision bar
+    i32 bar;               // index of the execution bar
+    TradeRecord* ledger;   // this environment's ring, or null
+    i64 capacity;
+};
+
+FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const Booking& b) {
+    const f64 pnl = s.trade_net;
+    const f64 trade_return = pnl / s.trade_equity;
+    const f64 r = pnl / s.trade_risk;
+    if (b.ledger) {
+        TradeRecord& t = b.ledger[(i64)((u32)s.ledger_count % (u32)b.capacity)];
+        t = {contracts_of(s.trade_max_lots, b.params), s.entry, price, pnl, trade_return, r, s.trade_mae, s.trade_mfe,
+             s.trade_costs, s.episode, b.bar - s.bars_in_trade, b.bar, (i8)sign_of(s.lots), (i8)reason, 0};
+    }
+    info.trade_closed = (i8)(info.trade_closed + 1);
+    info.trade_return = trade_return;
+    info.trade_r = r;
+    info.trade_bars = (f64)s.bars_in_trade;
+    info.exit_reason = (i8)reason;
+    s.last_r = r;
+    s.trade_count += 1;
+    s.win_count += pnl > 0.0;
+    s.ledger_count += 1;
+    s.entry = 0.0;
+}
+
+FOX_FN void begin_trade(EnvState& s, const Booking& b) {
+    s.trade_equity = b.equity;
+    s.trade_net = s.trade_risk = s.trade_costs = s.trade_mae = s.trade_mfe = 0.0;
+    s.trade_max_lots = 0;
+    s.bars_in_trade = 0;
+}
+
+// Realise `n` > 0 lots of the open position; the position keeps its average entry.
+FOX_FN void book_closing(EnvState& s, StepInfo& info, i32 n, const Fill& f, i32 reason, f64 fee_each, f64 cost_each,
+                         const Booking& b) {
+    const f64 contracts = contracts_of(n, b.params);
+    const f64 realised = contracts * (f.price - s.entry) * (f64)sign_of(s.lots) * b.params.tick_value;
+    const f64 fees = contracts * fee_each;
+    s.cash += realised - fees;
+    s.trade_net += realised - fees;
+    s.trade_costs += contracts * cost_each;
+    if (n == absolute(s.lots)) {
+        end_trade(s, info, f.price, reason, b);
+        s.lots = 0;
+    } else {
+        s.lots -= sign_of(s.lots) * n;
+    }
+}
+
+// Add `n` > 0 lots on `side` to a flat position or to one of the same side.
+FOX_FN void book_opening(EnvState& s, i32 side, i32 n, const Fill& f, f64 fee_each, f64 cost_each, const Booking& b) {
+    if (s.lots == 0) begin_trade(s, b);
+    const f64 held = contracts_of(absolute(s.lots), b.params), added = contracts_of(n, b.params);
+    s.entry = (held * s.entry + added * f.price) / (held + added);
+    s.lots += side * n;
+    const f64 fees = added * fee_each;
+    s.cash -= fees;
+    s.trade_net -= fees;
+    s.trade_costs += added * cost_each;
+    s.trade_risk += b.params.risk_atr * b.atr * added * b.params.tick_value;
+    s.trade_max_lots = max_of(s.trade_max_lots, absolute(s.lots));
+}
+
+FOX_FN void book_fill(EnvState& s, StepInfo& info, const Fill& f, i32 reason, const Booking& b) {
+    if (f.lots == 0) return;
+    const i32 side = sign_of(f.lots);
+    const i32 closing = side * sign_of(s.lots) < 0 ? min_of(absolute(f.lots), absolute(s.lots)) : 0;
+    const i32 opening = absolute(f.lots) - closing;
+    const f64 fee_each = fee_per_contract(f.price, f.maker, b.params);
+    const f64 cost_each = fee_each + (f.price - f.reference) * (f64)side * b.params.tick_value;
+    const f64 contracts = contracts_of(absolute(f.lots), b.params);
+    info.fees += contracts * fee_each;
+    info.cost += contracts * cost_each;
+    if (closing > 0) book_closing(s, info, closing, f, reason, fee_each, cost_each, b);
+    if (opening > 0) book_opening(s, side, opening, f, fee_each, cost_each, b);
+}
+
+// Sell or cover the whole position at a reference price, paying the taker's costs: liquidations and episode ends.
+FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 reason, const Costs& c, const Booking& b) {
+    const f64 slippage = taker_slippage(c, contracts_of(absolute(s.lots), b.params));
+    const Fill f = {-s.lots, reference - (f64)sign_of(s.lots) * slippage, reference, false};
+    book_fill(s, info, f, reason, b);
+}
+
+// Worst and best P&L of the open trade at the extremes of a bar that it was open in. A fill from a resting order is
+// compared with the close only: the extreme may lie before it.
+FOX_FN void track_excursions(EnvState& s, const MarketRow& bar, bool entered_resting, const EnvParams& p) {
+    const f64 adverse = entered_resting ? bar.close : (s.lots > 0 ? bar.low : bar.high);
+    const f64 favourable = entered_resting ? bar.close : (s.lots > 0 ? bar.high : bar.low);
+    s.trade_mae = min_of(s.trade_mae, s.trade_net + unrealised(s, adverse, p));
+    s.trade_mfe = max_of(s.trade_mfe, s.trade_net + unrealised(s, favourable, p));
+}
+
+}  // namespace FOX_NAMESPACE

@@ -1,0 +1,74 @@
+// The step: one decision at the close of bar t, executed in bar t+1 and marked at its close.
+//
+// Pure: (state, action, market, parameters, knobs) -> (state', outcome). Training, validation and every backend call
+// this function and nothing else.
+#pragma once
+#include "account.cuh"
+#include "costs.cuh"
+#include "episode.cuh"
+#include "fills.cuh"
+#include "layout.cuh"
+#include "ledger.cuh"
+#include "margin.cuh"
+#include "masks.cuh"
+#include "reward.cuh"
+#include "target.cuh"
+
+namespace FOX_NAMESPACE {
+
+struct Outcome {
+    f32 reward;
+    EpisodeEnd end;
+    StepInfo info;
+};
+
+// Fill in what can be read off the account at the close of the state's bar.
+FOX_FN void mark_account(StepInfo& info, const EnvState& s, const MarketRow& bar, const EnvParams& p) {
+    info.equity = equity_at(s, bar.close, p);
+    info.cash = s.cash;
+    info.position = contracts_of(s.lots, p);
+    info.entry_price = s.entry * p.tick_size;
+    info.unrealized = unrealised(s, bar.close, p);
+    info.bar_index = s.bar;
+}
+
+FOX_FN StepInfo quiet_info(const EnvState& s, const MarketRow& bar, const EnvParams& p) {
+    StepInfo info = {};
+    info.fill_price = nan_price();
+    mark_account(info, s, bar, p);
+    return info;
+}
+
+FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const Batch& batch, i64 env) {
+    const EnvParams& p = batch.params;
+    const MarketRow decision = batch.rows[s.bar], bar = batch.rows[s.bar + 1];
+    const f64 equity = equity_at(s, decision.close, p);
+    const Costs costs = costs_in_force(s, decision, p, batch.knobs);
+    TradeRecord* ledger = batch.ledger ? batch.ledger + env * batch.ledger_capacity : nullptr;
+    const Booking booking = {p, equity, decision.atr, s.bar + 1, ledger, batch.ledger_capacity};
+    Outcome out = {};
+
+    const Order order = order_for(action, conviction, s, equity, p);
+    const Fill fill = fill_order(order, s, decision, bar, costs, p);
+    out.info.branch_active = (u8)active_branches(action, order, s, equity, conviction, p);
+    out.info.order_status = (i8)status_of(order, fill);
+    out.info.fill_quantity = contracts_of(fill.lots, p);
+    out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();
+
+    if (s.lots != 0) s.bars_in_trade += 1;
+    book_fill(s, out.info, fill, EXIT_REASON_AGENT, booking);
+    if (s.lots != 0) track_excursions(s, bar, fill.maker, p);
+    enforce_maintenance(s, out.info, bar, costs, booking);
+
+    s.bar += 1;
+    out.end = end_of_episode(s, out.info, bar, batch.bars, costs, booking);
+    s.costs_paid += out.info.cost;
+    mark_account(out.info, s, bar, p);
+    s.peak_equity = max_of(s.peak_equity, out.info.equity);
+    out.info.step_return = (out.info.equity - equity) / equity;
+    out.reward = reward_of(equity, out.info.equity, p);
+    s.done = (u8)(out.end.terminated || out.end.truncated);
+    return out;
+}
+
+}  // namespace FOX_NAMESPACE

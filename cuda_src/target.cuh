@@ -1,0 +1,86 @@
+// From an action to the order it asks for: the target position, and the caps on what an order may open.
+//
+//   |target| = max(1 lot, m * L rounded half up to the lot), m = 1/4, 1/2, 1; Flat 0; Hold the position
+//   a conviction in [0, 1] multiplies m * L before rounding; conviction 0 asks for a flat position
+//   cap      = floor(equity_t / initial margin) in lots
+//   same side  min(|target|, max(cap, |position|));  other side  min(|target|, cap)
+//
+// Caps limit what an order may open and never force a reduction.
+#pragma once
+#include "account.cuh"
+#include "layout.cuh"
+
+namespace FOX_NAMESPACE {
+
+// A decoded action. `exposure` is |target| as a fraction of max_position before rounding to lots.
+struct Intent {
+    i32 side;  // -1, 0 (flat), +1
+    f64 exposure;
+    i32 order_type;
+    i32 urgency;
+    bool hold;        // keep the position; the rest is ignored
+    bool whole_lot;   // a nonzero exposure asks for one lot at least
+    bool invalid;     // outside the action space
+};
+
+struct Order {
+    i32 lots;     // signed: target - position
+    i32 type;
+    i32 urgency;
+    i32 status;   // ORDER_STATUS_NONE, or the cap that cut the target
+};
+
+FOX_FN Intent hold_intent(bool invalid) { return {0, 0.0, ORDER_TYPE_MARKET, URGENCY_NORMAL, true, false, invalid}; }
+
+FOX_FN Intent branch_intent(i64 direction, i64 magnitude, i64 order_type, i64 urgency) {
+    const bool valid = (direction >= 0) & (direction <= DIRECTION_FLAT) & (magnitude >= 0) &
+                       (magnitude <= MAGNITUDE_FULL) & (order_type >= 0) & (order_type <= ORDER_TYPE_IOC) &
+                       (urgency >= 0) & (urgency <= URGENCY_AGGRESSIVE);
+    if (!valid || direction == DIRECTION_HOLD) return hold_intent(!valid);
+    const i32 side = direction == DIRECTION_LONG ? 1 : (direction == DIRECTION_SHORT ? -1 : 0);
+    const f64 exposure = magnitude == MAGNITUDE_FULL ? 1.0 : (magnitude == MAGNITUDE_HALF ? 0.5 : 0.25);
+    return {side, exposure, (i32)order_type, (i32)urgency, false, true, false};
+}
+
+// Eight exposures: short full, half, quarter; hold; long quarter, half, full; flat.
+FOX_FN Intent discrete_intent(i64 action) {
+    if (action < 0 || action > 7) return hold_intent(true);
+    if (action == 3) return hold_intent(false);
+    if (action == 7) return branch_intent(DIRECTION_FLAT, MAGNITUDE_FULL, ORDER_TYPE_MARKET, URGENCY_NORMAL);
+    const i64 magnitude = action < 3 ? MAGNITUDE_FULL - action : action - 4;
+    return branch_intent(action < 3 ? DIRECTION_SHORT : DIRECTION_LONG, magnitude, ORDER_TYPE_MARKET, URGENCY_NORMAL);
+}
+
+FOX_FN Intent continuous_intent(f32 action) {
+    if (!(action >= -1.0f && action <= 1.0f)) return hold_intent(true);
+    const i32 side = (action > 0.0f) - (action < 0.0f);
+    const f64 exposure = absolute((f64)action);
+    return {side, exposure, ORDER_TYPE_MARKET, URGENCY_NORMAL, false, false, false};
+}
+
+FOX_FN i32 target_lots(const Intent& a, f64 conviction, i32 position, const EnvParams& p) {
+    if (a.hold) return position;
+    const f64 exposure = a.exposure * conviction;
+    if (a.side == 0 || exposure <= 0.0) return 0;
+    const i32 rounded = (i32)floor_of(exposure * (f64)p.max_lots + 0.5);
+    return a.side * (a.whole_lot ? max_of(rounded, 1) : rounded);
+}
+
+// Lots that the initial margin allows.
+FOX_FN i32 margin_cap(f64 equity, const EnvParams& p) {
+    if (p.initial_margin <= 0.0) return p.max_lots;
+    return (i32)clamp(floor_of(equity / (p.initial_margin * p.lot)), 0.0, (f64)p.max_lots);
+}
+
+FOX_FN Order order_for(const Intent& a, f64 conviction, const EnvState& s, f64 equity, const EnvParams& p) {
+    const i32 wanted = target_lots(a, conviction, s.lots, p);
+    const i32 cap = margin_cap(equity, p);
+    const bool same_side = (i64)wanted * s.lots > 0;
+    const i32 allowed = min_of(absolute(wanted), same_side ? max_of(cap, absolute(s.lots)) : cap);
+    const i32 target = sign_of(wanted) * allowed;
+    const bool cut = allowed < absolute(wanted);
+    const i32 status = a.invalid ? ORDER_STATUS_INVALID : (cut ? ORDER_STATUS_MARGIN : ORDER_STATUS_NONE);
+    return {target - s.lots, a.order_type, a.urgency, status};
+}
+
+}  // namespace FOX_NAMESPACE
