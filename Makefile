@@ -12,7 +12,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 EXTRAS := agents,data,cuda,sb3,dev
-CUDA_SOURCES := $(wildcard cuda_src/*.c*)
+CUDA_SOURCES := $(wildcard cuda_src/*.c* cuda_src/*.h)
 BUILD_INPUTS := pyproject.toml CMakeLists.txt constraints.txt cuda_src $(CUDA_SOURCES)
 
 # One month of real one-minute bars where the data folder is present, else the embedded market.

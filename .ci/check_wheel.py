@@ -24,7 +24,7 @@ def problems(wheel: Path, cuda_src: Path) -> list[str]:
     if "-py3-none-" not in wheel.name:
         found.append(f"{wheel.name} is not tagged py3-none: one wheel should serve every Python 3")
     names = zipfile.ZipFile(wheel).namelist()
-    for source in sorted(cuda_src.glob("*.c*")):
+    for source in sorted(cuda_src.iterdir()):
         if f"fox_env/cuda_src/{source.name}" not in names:
             found.append(f"cuda_src/{source.name} is not in the wheel")
     for needed in ("fox_env/contracts.toml", "fox_env/py.typed", "fox_agents/py.typed"):
