@@ -18,7 +18,6 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt constraints.txt cuda_src $(CUDA_SO
 # One month of real one-minute bars where the data folder is present, else the embedded market.
 REAL_BARS := $(wildcard ../shared/data/6EH4_1min_202401.csv.gz)
 DEMO_DATA := $(if $(REAL_BARS),--data $(REAL_BARS) --contract 6E,--synthetic regimes)
-DEMO_DIR ?= runs/demo
 
 .PHONY: help install demo test test-all lint lint-style lint-types lint-imports lint-cuda format kernels wheel benchmark ci clean
 
@@ -28,10 +27,11 @@ help: ## list the commands
 install: $(STAMP) ## create the environment and install the package, editable, with every extra
 
 demo: $(STAMP) ## train a small agent on real (or embedded) bars, validate it, say where the report is
-	$(PY) scripts/train_dqn.py --preset smoke $(DEMO_DATA) --seed 0 --logdir $(DEMO_DIR)
-	@echo
-	@echo "Report:  $(DEMO_DIR)/report.html"
-	@echo "Curves:  $(VENV)/bin/tensorboard --logdir $(DEMO_DIR)"
+	@run=runs/demo-$$(date +%Y%m%d-%H%M%S); \
+	$(PY) scripts/train_dqn.py --preset smoke $(DEMO_DATA) --seed 0 --logdir $$run; \
+	echo; \
+	echo "Report:  $$run/report.html"; \
+	echo "Curves:  $(VENV)/bin/tensorboard --logdir $$run/tb"
 
 test: $(STAMP) ## run the test suite (no GPU needed, under ten minutes on two cores)
 	$(PY) -m pytest -m "not slow and not gpu"
@@ -60,7 +60,7 @@ format: $(STAMP) ## rewrite the sources in the project's format
 	$(VENV)/bin/clang-format -i $(CUDA_SOURCES)
 
 kernels: $(STAMP) ## compile every CUDA kernel with NVRTC for sm_80, sm_90 and sm_100 (no GPU needed)
-	$(PY) -m fox_env.backends.nvrtc_check
+	$(PY) -m fox_env.backends.nvrtc
 
 wheel: $(STAMP) ## build the wheel and try it outside the source tree
 	rm -rf dist

@@ -1,0 +1,117 @@
+"""How fast training runs: environment steps and updates per second of the bare loop and of the whole command.
+
+Run: python benchmarks/train_throughput.py [--backend cpu|cuda] [--preset NAME] [--quick]. Figures are taken after
+the replay is warm and, on the GPU, after the graphs are captured. The command's figure includes validation, curves
+and checkpoints. Compare devices by running the same line on both.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+from harness import ROOT, arguments, cuda_present, print_table, write_json
+
+import fox_agents
+from fox_agents.config import RunConfig, load_run_config
+from fox_env import FoxFuturesVectorEnv, synthetic
+
+ITERATIONS = {"cpu": 200, "cuda": 2_000}
+
+
+def loop_row(config: RunConfig, backend: str, iterations: int) -> dict[str, Any]:
+    """Time ``agent.learn`` alone: collect, store, sample, update."""
+    env = FoxFuturesVectorEnv(
+        config.train.num_envs,
+        synthetic.regimes(seed=0),
+        config.env,
+        backend=backend,
+        output="torch",
+        autoreset_mode=AutoresetMode.SAME_STEP,
+        copy=False,
+        info_level="learn",
+    )
+    agent = fox_agents.make("bdq", env, config.agent)
+    per_iteration = config.agent.collect_steps * config.train.num_envs
+    warm = max(config.agent.learning_starts, 3 * per_iteration) + 50 * per_iteration
+    agent.learn(warm)
+    begin = time.perf_counter()
+    agent.learn(
+        agent.env_steps + iterations * per_iteration
+    )  # ends with a read of the diagnostics, so it waits
+    seconds = time.perf_counter() - begin
+    diagnostics = agent.diagnostics()
+    if not diagnostics["loss"] > 0.0:
+        raise SystemExit(f"the loss is {diagnostics['loss']}: nothing was learned, so nothing is timed")
+    env.close()
+    return row(
+        "loop",
+        backend,
+        config,
+        iterations * per_iteration / seconds,
+        iterations * config.agent.updates / seconds,
+    )
+
+
+def command_row(config: RunConfig, preset: str, backend: str, seconds: float) -> dict[str, Any]:
+    """Run the training script for a while and read the speeds that it logged, the first epoch left out."""
+    with tempfile.TemporaryDirectory() as place:
+        run = Path(place) / "run"
+        command = [
+            sys.executable,
+            str(ROOT / "scripts" / "train_dqn.py"),
+            "--preset",
+            preset,
+            "--synthetic",
+            "regimes",
+        ]
+        command += ["--device", backend, "--time-limit", f"{seconds:g}", "--logdir", str(run), "--quiet"]
+        subprocess.run(command, check=True)
+        lines = [json.loads(line) for line in (run / "health.jsonl").read_text().splitlines()]
+    speeds = [line for line in lines if line["group"] == "perf" and "updates_per_second" in line][1:]
+    if not speeds:
+        raise SystemExit(f"no epoch ended within {seconds:g} s: give more time")
+    steps, updates = (
+        sum(line[name] for line in speeds) / len(speeds)
+        for name in ("env_steps_per_second", "updates_per_second")
+    )
+    return row("command", backend, config, steps, updates)
+
+
+def row(what: str, backend: str, config: RunConfig, steps: float, updates: float) -> dict[str, Any]:
+    """One line of the table."""
+    return {
+        "what": what,
+        "backend": backend,
+        "envs": config.train.num_envs,
+        "batch": config.agent.batch_size,
+        "env_steps_per_s": steps,
+        "updates_per_s": updates,
+        "samples_per_env_step": updates * config.agent.batch_size / steps,
+    }
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="default", help="a preset in configs/ (default: %(default)s)")
+    options = parser.parse_args()
+    backend = options.backend
+    if backend == "auto":
+        backend = "cuda" if cuda_present() else "cpu"
+    config = load_run_config(ROOT / "configs" / f"{options.preset}.toml")
+    scale = 0.25 if options.quick else 1.0
+    rows = [
+        loop_row(config, backend, int(scale * ITERATIONS[backend])),
+        command_row(config, options.preset, backend, scale * 120),
+    ]
+    print_table(f"Training, preset {options.preset}", rows)
+    write_json("train_throughput", options.out, {"preset": options.preset, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
