@@ -1,8 +1,8 @@
 """How fast training runs: environment steps and updates per second of the bare loop and of the whole command.
 
-Run: python benchmarks/train_throughput.py [--backend cpu|cuda] [--preset NAME] [--quick]. Figures are taken after
-the replay is warm and, on the GPU, after the graphs are captured. The command's figure includes validation, curves
-and checkpoints. Compare devices by running the same line on both.
+Run: python benchmarks/train_throughput.py [--backend cpu|cuda] [--preset NAME] [--quick]. Figures are taken
+after the replay is warm and, on the GPU, after the graphs are captured. The command's figure includes
+validation, curves and checkpoints. Compare devices by running the same line on both.
 """
 
 import json
