@@ -63,12 +63,17 @@ def find_faults(ts: Int, prices: Mapping[str, Float], volume: Float | None) -> I
         if rows.size:
             yield Fault(kind, rows, column, describe)
 
-    stamp = ts.astype("datetime64[ns]")
+    def stamp(i: int) -> str:
+        return str(ts[i].astype("datetime64[ns]")).rstrip("0").rstrip(".")
+
     step = np.diff(ts, prepend=ts[0] - 1)
     yield from fault(
-        "order", step < 0, "ts", lambda i: f"time {stamp[i]} is earlier than {stamp[i - 1]} in the row before"
+        "order",
+        step < 0,
+        "ts",
+        lambda i: f"time {stamp(i)} UTC is earlier than {stamp(i - 1)} in the row before",
     )
-    yield from fault("duplicate", step == 0, "ts", lambda i: f"time {stamp[i]} repeats the row before")
+    yield from fault("duplicate", step == 0, "ts", lambda i: f"time {stamp(i)} UTC repeats the row before")
     for name in PRICES:
         column = prices[name]
         yield from fault("non_finite", ~np.isfinite(column), name, lambda i, c=column: f"price is {c[i]}")  # type: ignore[misc]
