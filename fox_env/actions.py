@@ -1,0 +1,128 @@
+"""Action spaces, and reading the caller's actions into the form that the kernel takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from fox_env import _layout
+from fox_env.backends import Backend
+from fox_env.errors import ActionError, ConfigError
+
+__all__ = ["ACTION_TYPES", "ActionReader", "action_space"]
+
+_Format = _layout.ActionFormat
+_BRANCH_FORMATS = {"int64": _Format.BRANCHES_I64, "int32": _Format.BRANCHES_I32, "uint8": _Format.BRANCHES_U8}
+
+ACTION_TYPES = ("branches", "discrete", "continuous")
+
+
+def action_space(action_type: str) -> gym.Space[Any]:
+    """The action space of one environment.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown type.
+    """
+    if action_type == "branches":
+        return gym.spaces.MultiDiscrete(_layout.ACTION_BRANCHES)
+    if action_type == "discrete":
+        return gym.spaces.Discrete(8)
+    if action_type == "continuous":
+        return gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    raise ConfigError(f"action_type={action_type!r} must be one of {', '.join(ACTION_TYPES)}")
+
+
+class ActionReader:
+    """Turns NumPy arrays, sequences and torch tensors into one contiguous array of a format the kernel knows.
+
+    Parameters
+    ----------
+    backend
+        Checks host actions, and names the device that tensors must lie on.
+    space
+        The action space of one environment.
+    validate
+        Refuse host actions outside the space before the step.
+    """
+
+    def __init__(self, backend: Backend, space: gym.Space[Any], validate: bool) -> None:
+        self._backend = backend
+        self._num_envs = backend.plan.num_envs
+        self._space = space
+        self._validate = validate
+        self._formats: dict[str, int] = {"float32": _Format.CONTINUOUS_F32}
+        self._shape: tuple[int, ...] = (self._num_envs, 1)
+        if isinstance(space, gym.spaces.MultiDiscrete):
+            self._formats, self._shape = _BRANCH_FORMATS, (self._num_envs, len(_layout.ACTION_BRANCHES))
+        elif isinstance(space, gym.spaces.Discrete):
+            self._formats, self._shape = {"int64": _Format.DISCRETE_I64}, (self._num_envs,)
+
+    def read(self, actions: Any, conviction: Any | None) -> tuple[Any, int, Any | None]:
+        """The actions as the kernel takes them, their format, and the conviction as float32 or None.
+
+        Raises
+        ------
+        ActionError
+            For a wrong shape or dtype, and, on the host, for a value outside the space.
+        """
+        if _is_device_tensor(actions):
+            return (*self._read_tensor(actions), self._read_conviction(conviction))
+        values = self._read_host(actions)
+        return values, self._formats[values.dtype.name], self._read_conviction(conviction)
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        return shape == self._shape or (self._shape[1:] == (1,) and shape == self._shape[:1])
+
+    def _read_host(self, actions: Any) -> np.ndarray[Any, Any]:
+        values = np.asarray(actions.cpu() if hasattr(actions, "data_ptr") else actions)
+        if not self._fits(values.shape):
+            raise ActionError(f"actions have shape {values.shape}, the batch needs {self._shape}")
+        continuous = "float32" in self._formats
+        if values.dtype.kind not in ("fiu" if continuous else "iu"):
+            raise ActionError(f"actions of dtype {values.dtype} do not fit {self._space}; use integers")
+        if values.dtype.name not in self._formats:
+            values = values.astype(np.float32 if continuous else np.int64)
+        values = np.ascontiguousarray(values)
+        if self._validate:
+            self._refuse_outside(values)
+        return values
+
+    def _refuse_outside(self, values: np.ndarray[Any, Any]) -> None:
+        bad = self._backend.first_bad_action(values, self._formats[values.dtype.name])
+        if bad >= 0:
+            raise ActionError(f"action {values[bad].tolist()} of environment {bad} is outside {self._space}")
+
+    def _read_tensor(self, actions: Any) -> tuple[Any, int]:
+        name = str(actions.dtype).removeprefix("torch.")
+        if not self._fits(tuple(actions.shape)) or name not in self._formats:
+            wanted = " or ".join(self._formats)
+            raise ActionError(
+                f"actions are {name} of shape {tuple(actions.shape)}, the batch needs {wanted} of shape {self._shape}"
+            )
+        if str(actions.device) != self._backend.device:
+            raise ActionError(f"actions lie on {actions.device}, the environment on {self._backend.device}")
+        return actions.contiguous(), self._formats[name]
+
+    def _read_conviction(self, conviction: Any | None) -> Any | None:
+        if conviction is None:
+            return None
+        if _is_device_tensor(conviction):
+            import torch
+
+            values, shape = conviction.to(torch.float32).contiguous(), tuple(conviction.shape)
+        else:
+            values = np.ascontiguousarray(conviction, dtype=np.float32)
+            shape = values.shape
+            if not ((values >= 0) & (values <= 1)).all():
+                raise ActionError("conviction must lie between 0 and 1")
+        if shape != (self._num_envs,):
+            raise ActionError(f"conviction has shape {shape}, the batch needs ({self._num_envs},)")
+        return values
+
+
+def _is_device_tensor(values: Any) -> bool:
+    return bool(getattr(values, "is_cuda", False))

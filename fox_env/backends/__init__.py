@@ -1,0 +1,50 @@
+"""The two backends of the physics, and the choice between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fox_env.backends.base import Backend
+from fox_env.backends.buffers import BufferPlan
+from fox_env.errors import ConfigError
+from fox_env.market import Market
+
+__all__ = ["Backend", "make_backend", "resolve_backend"]
+
+_NAMES = ("auto", "cpu", "cuda")
+
+
+def resolve_backend(name: str, *, torch_output: bool = False) -> str:
+    """``cpu`` or ``cuda`` for ``auto``: the GPU where it can be used with this output, else the CPU.
+
+    Raises
+    ------
+    ConfigError
+        For another name.
+    """
+    if name not in _NAMES:
+        raise ConfigError(f"unknown backend {name!r}; use one of {', '.join(_NAMES)}")
+    if name != "auto":
+        return name
+    from fox_env.backends.cuda import gpu_problem
+
+    if gpu_problem() is not None:
+        return "cpu"
+    if torch_output:
+        import torch
+
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return "cuda"
+
+
+def make_backend(
+    name: str, plan: BufferPlan, params: Any, market: Market, *, torch_output: bool, threads: int | None
+) -> Backend:
+    """Allocate a batch on ``cpu`` or ``cuda``."""
+    if name == "cuda":
+        from fox_env.backends.cuda import CudaBackend
+
+        return CudaBackend(plan, params, market, torch_output=torch_output)
+    from fox_env.backends.cpu import CpuBackend
+
+    return CpuBackend(plan, params, market, torch_output=torch_output, threads=threads)

@@ -1,0 +1,126 @@
+"""The CPU backend: the shared headers compiled by the host compiler, one parallel loop over environments."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fox_env import _layout, _native
+from fox_env.backends.buffers import BufferPlan, make_batch
+from fox_env.backends.market_arrays import feature_table, market_rows
+from fox_env.market import Market
+
+__all__ = ["CpuBackend"]
+
+
+class CpuBackend:
+    """A batch in host memory; see :class:`fox_env.backends.base.Backend`.
+
+    Parameters
+    ----------
+    plan
+        The arrays to allocate.
+    params
+        The ``EnvParams`` structure.
+    market
+        The bars and features all environments share.
+    torch_output
+        Give torch tensors that share the memory instead of NumPy arrays.
+    threads
+        OpenMP threads; None uses :func:`fox_env._native.max_threads`.
+    """
+
+    device = "cpu"
+
+    def __init__(
+        self, plan: BufferPlan, params: Any, market: Market, *, torch_output: bool, threads: int | None = None
+    ) -> None:
+        self.plan = plan
+        self._library = _native.library()
+        self._threads = threads or _native.max_threads()
+        self._block = np.zeros(plan.total_bytes + 64, dtype=np.uint8)
+        self._base = -self._block.ctypes.data % 64
+        self._arrays = {name: self._view(name) for name in plan.slots}
+        self._faults = np.zeros(int(_layout.Fault.COUNT), dtype=np.uint32)
+        self._rows, self._features = market_rows(market), feature_table(market)
+        self._batch = make_batch(
+            plan,
+            params,
+            lambda name: int(self._arrays[name].ctypes.data),
+            rows=self._rows.ctypes.data,
+            features=self._features.ctypes.data,
+            bars=len(market),
+            faults=self._faults.ctypes.data,
+        )
+        self._batch_address = ctypes.addressof(self._batch)
+        self._actions = _layout.Actions()
+        self._actions_address = ctypes.addressof(self._actions)
+        self._torch_output = torch_output
+        self._outputs = self._make_outputs()
+
+    def _view(self, name: str) -> NDArray[Any]:
+        slot = self.plan.slots[name]
+        start = self._base + slot.offset
+        return self._block[start : start + slot.nbytes].view(slot.dtype).reshape(slot.shape)
+
+    def _make_outputs(self) -> dict[str, Any]:
+        names = [name for name, slot in self.plan.slots.items() if slot.offset < self.plan.output_bytes]
+        if not self._torch_output:
+            return {name: self._arrays[name] for name in names}
+        import torch
+
+        return {name: torch.from_numpy(self._arrays[name]) for name in names}
+
+    def _fill_actions(self, actions: Any, action_format: int, conviction: Any | None) -> None:
+        self._actions.values = _address(actions)
+        self._actions.format = action_format
+        self._actions.conviction = None if conviction is None else _address(conviction)
+
+    def step(self, actions: Any, action_format: int, conviction: Any | None) -> None:
+        self._fill_actions(actions, action_format, conviction)
+        self._library.fox_step(self._batch_address, self._actions_address, self._threads)
+
+    def reset(self, mask: Any | None, start: Any | None, keys: Any | None, streams: Any | None) -> None:
+        addresses = [None if array is None else array.ctypes.data for array in (mask, start, keys, streams)]
+        request = _layout.ResetRequest(*addresses)
+        self._library.fox_reset(self._batch_address, ctypes.addressof(request), self._threads)
+
+    def masks(self, exposures: bool) -> Any:
+        out = np.empty((self.plan.num_envs, 8 if exposures else sum(_layout.ACTION_BRANCHES)), dtype=np.bool_)
+        self._library.fox_masks(self._batch_address, exposures, out.ctypes.data, self._threads)
+        if not self._torch_output:
+            return out
+        import torch
+
+        return torch.from_numpy(out)
+
+    def outputs(self) -> dict[str, Any]:
+        return self._outputs
+
+    def first_bad_action(self, actions: Any, action_format: int) -> int:
+        self._fill_actions(actions, action_format, None)
+        return int(self._library.fox_first_bad_action(self._actions_address, self.plan.num_envs))
+
+    def take_faults(self) -> list[_layout.Fault]:
+        raised = [_layout.Fault(index) for index in np.flatnonzero(self._faults)]
+        self._faults[:] = 0
+        return raised
+
+    def set_knob(self, index: int, value: float) -> None:
+        self._arrays["knobs"][index] = value
+
+    def read(self, name: str) -> NDArray[Any]:
+        return self._arrays[name].copy()
+
+    def write(self, name: str, value: NDArray[Any]) -> None:
+        self._arrays[name][...] = value
+
+    def close(self) -> None:
+        """Nothing to free: the memory goes with the object."""
+
+
+def _address(array: Any) -> int:
+    return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(array.data_ptr())

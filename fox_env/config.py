@@ -1,0 +1,214 @@
+"""The environment's options: what an account may do and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from fox_env.errors import ConfigError
+
+__all__ = ["EnvConfig"]
+
+_REWARDS = ("return", "risk")
+
+# Options of the public surface whose physics is not built yet: only the value that switches them off is accepted.
+_NOT_BUILT: dict[str, str] = {
+    "latency_bars": "a delay between decision and execution",
+    "kelly": "Kelly sizing",
+    "kelly_floor": "Kelly sizing",
+    "kelly_safety": "Kelly sizing",
+    "trail_atr": "trailing stops",
+    "profit_target_atr": "profit targets",
+    "flat_at_session_end": "closing at the session's end",
+    "min_hold_bars": "a minimum holding time",
+    "min_hold": "a minimum holding time",
+    "loss_cap": "the trade reward",
+    "gain_cap": "the trade reward",
+    "counterfactual": "counterfactual outcomes",
+}
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """Options of one environment; immutable, validated when made.
+
+    Every field has the unit in its comment. Fields that touch money belong to the policy and travel with it;
+    ``exploration_scale``, ``shaping_scale`` and ``saboteur`` are for training and change nothing while the scales are 0.
+
+    Raises
+    ------
+    ConfigError
+        If a value is out of range or of the wrong type, or asks for a rule that is not built yet.
+
+    Examples
+    --------
+    >>> EnvConfig(max_position=2.0, reward="risk").max_position
+    2.0
+    """
+
+    initial_cash: float = 250_000.0
+    """Money at the start of every episode."""
+    max_position: float = 10.0
+    """Contracts: the position limit L, a whole number of lots."""
+    lot: float = 1.0
+    """Contracts: every order and position is a whole number of lots."""
+    horizon: int | None = None
+    """Steps of an episode; None runs until the data end."""
+    capital_floor: float = 0.5
+    """Fraction of initial_cash; equity at or below it ends the episode."""
+    latency_bars: int = 0
+    """Bars between decision and execution beyond the next bar (only 0 so far)."""
+    half_spread_ticks: float = 0.5
+    """Ticks paid on each side by an order that takes."""
+    fee_per_side: float | None = None
+    """Money per contract and side; None uses the contract's."""
+    fee_rate: float | None = None
+    """Fraction of the notional per side; None uses the contract's."""
+    maker_fee: float | None = None
+    """Money per contract and side of a resting fill; None uses the contract's."""
+    impact_coef: float = 0.4
+    """Coefficient eta of the square-root impact, in ATR."""
+    participation: tuple[float, float, float] = (0.005, 0.01, 0.02)
+    """Share of the bar's volume that an order may take, by urgency."""
+    limit_offset_ticks: tuple[float, float, float] = (2.0, 1.0, 0.0)
+    """Ticks between the close and a limit price, by urgency."""
+    ioc_tolerance_ticks: tuple[float, float, float] = (0.0, 1.0, 2.0)
+    """Ticks that the open may lie beyond the close for an IOC order, by urgency."""
+    queue_prob: float = 0.25
+    """Probability that a limit order touched exactly is filled."""
+    kelly: bool = False
+    """Kelly cap on the position (only False so far)."""
+    kelly_floor: float = 0.25
+    """Least Kelly cap as a fraction of max_position (only the default so far)."""
+    kelly_safety: float = 1.0
+    """Factor on the Kelly cap (only the default so far)."""
+    margin: Literal[False, "close"] = "close"
+    """Initial and maintenance margin checked at the close, or False for none."""
+    trail_atr: tuple[float | None, float | None] = (None, None)
+    """Trailing stops in ATR, (short, long) (only None so far)."""
+    profit_target_atr: float | None = None
+    """Profit target in ATR (only None so far)."""
+    risk_atr: float = 2.0
+    """ATR multiples that count as one R where no stop is set."""
+    risk_unit: float | None = None
+    """Money: the unit of the risk reward; None computes risk_atr * mean ATR * L * tick value from the market's bars."""
+    flat_at_session_end: bool = False
+    """Close the position at a session's last bar (only False so far)."""
+    min_hold_bars: int = 0
+    """Bars a trade must be held (only 0 so far)."""
+    min_hold: str = "soft"
+    """How the minimum holding time acts (only the default so far)."""
+    close_at_end: bool = False
+    """Sell at the last mark, at market cost, when an episode ends; otherwise an open position is valued at the mark."""
+    reward: Literal["return", "risk"] = "return"
+    """``return``: step_return * reward_scale; ``risk``: equity change / risk_unit."""
+    reward_scale: float = 100.0
+    """Factor of the return reward; 100 makes it percent."""
+    loss_cap: float = -10.0
+    """Bound of the trade reward (only the default so far)."""
+    gain_cap: float = 5.0
+    """Bound of the trade reward (only the default so far)."""
+    exploration_scale: float = 0.0
+    """x in [0, 1]: strength of the cost saboteur; 0 in validation."""
+    shaping_scale: float = 0.0
+    """y in [0, 1]: strength of reward shaping; 0 in validation. The rewards built so far have no shaping terms."""
+    saboteur: tuple[float, float] = (1.0, 1.0)
+    """Range of the cost factor drawn for each exploring episode."""
+    counterfactual: bool = False
+    """Also evaluate the actions not taken (only False so far)."""
+    random_start: bool = True
+    """Draw the first decision bar of an episode; False starts at the market's first ready bar."""
+    validate_actions: bool = True
+    """Refuse host actions outside the action space before the step; False lets them act as Hold and report later."""
+
+    def __post_init__(self) -> None:
+        for name, rule in _NOT_BUILT.items():
+            default = type(self).__dataclass_fields__[name].default
+            value = getattr(self, name)
+            if (tuple(value) if isinstance(value, list) else value) != default:
+                raise ConfigError(f"EnvConfig.{name}={value!r}: {rule} is not built yet; use {name}={default!r}")
+        for name in ("participation", "limit_offset_ticks", "ioc_tolerance_ticks"):
+            object.__setattr__(self, name, self._numbers(name, 3))
+        object.__setattr__(self, "saboteur", self._numbers("saboteur", 2))
+        self._check_numbers()
+        self._check_choices()
+        self._check_lots()
+
+    def _numbers(self, name: str, count: int) -> tuple[float, ...]:
+        value = getattr(self, name)
+        if not isinstance(value, (tuple, list)) or len(value) != count or not all(map(_is_number, value)):
+            raise ConfigError(f"EnvConfig.{name}={value!r} must be {count} finite numbers")
+        if min(value) < 0:
+            raise ConfigError(f"EnvConfig.{name}={value!r} must not be negative")
+        return tuple(float(x) for x in value)
+
+    def _check_numbers(self) -> None:
+        above_zero = ("initial_cash", "max_position", "lot", "risk_atr", "reward_scale")
+        at_least_zero = ("half_spread_ticks", "impact_coef")
+        fractions = ("capital_floor", "queue_prob", "exploration_scale", "shaping_scale")
+        optional = ("fee_per_side", "fee_rate", "maker_fee", "risk_unit")
+        for name in (*above_zero, *at_least_zero, *fractions, *optional):
+            value = getattr(self, name)
+            if name in optional and value is None:
+                continue
+            if not _is_number(value):
+                raise ConfigError(f"EnvConfig.{name}={value!r} must be a finite number")
+            if (name in above_zero or name == "risk_unit") and value <= 0:
+                raise ConfigError(f"EnvConfig.{name}={value!r} must be above 0")
+            if name in at_least_zero and value < 0:
+                raise ConfigError(f"EnvConfig.{name}={value!r} must not be negative")
+            if name in fractions and not 0 <= value <= 1:
+                raise ConfigError(f"EnvConfig.{name}={value!r} must lie between 0 and 1")
+            object.__setattr__(self, name, float(value))
+        if self.horizon is not None and not (_is_integer(self.horizon) and 1 <= self.horizon < 2**31):
+            raise ConfigError(f"EnvConfig.horizon={self.horizon!r} must be None or a whole number of steps from 1")
+        if self.saboteur[0] > self.saboteur[1]:
+            raise ConfigError(f"EnvConfig.saboteur={self.saboteur!r} must be (low, high) with low <= high")
+
+    def _check_choices(self) -> None:
+        if self.reward not in _REWARDS:
+            raise ConfigError(f"EnvConfig.reward={self.reward!r} must be one of {', '.join(_REWARDS)}")
+        if self.margin is not False and self.margin != "close":
+            raise ConfigError(f"EnvConfig.margin={self.margin!r} must be False or 'close'")
+        for name in ("close_at_end", "random_start", "validate_actions"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"EnvConfig.{name}={getattr(self, name)!r} must be True or False")
+
+    def _check_lots(self) -> None:
+        lots = self.max_position / self.lot
+        if abs(lots - round(lots)) > 1e-9 * max(lots, 1.0) or not 1 <= round(lots) < 2**30:
+            raise ConfigError(
+                f"EnvConfig.max_position={self.max_position!r} must be a whole number of lots of {self.lot!r} contracts"
+            )
+
+    @property
+    def max_lots(self) -> int:
+        """The position limit in lots."""
+        return round(self.max_position / self.lot)
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, Any]) -> EnvConfig:
+        """Build a config from names and values; an unknown name is refused with the nearest known one."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in options:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(known)}"
+                raise ConfigError(f"unknown environment option {name!r}{hint}")
+        return cls(**options)
+
+    def replace(self, **changes: Any) -> EnvConfig:
+        """A copy with some options changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,84 @@
+"""From options, contract and market to the parameter structure that the physics reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fox_env import _layout
+from fox_env.config import EnvConfig
+from fox_env.errors import DataError
+from fox_env.market import Market
+
+__all__ = ["make_params", "risk_unit", "seed_key"]
+
+
+def risk_unit(market: Market, config: EnvConfig) -> float:
+    """Money: U = risk_atr * mean ATR * max_position * tick value, over the bars that episodes may start on.
+
+    A validation environment takes the training market's value through ``EnvConfig.risk_unit``.
+    """
+    if config.risk_unit is not None:
+        return config.risk_unit
+    mean_atr = float(market.columns.atr[market.first_ready :].mean())
+    return config.risk_atr * mean_atr * config.max_position * market.contract.tick_value
+
+
+def _starts(market: Market, config: EnvConfig) -> tuple[int, int]:
+    """First start and number of starts: a drawn episode has room for its whole horizon where the data allow it."""
+    if len(market) < 2:
+        raise DataError("a market of 1 bar has no bar to trade in; use at least 2 bars")
+    first = min(market.first_ready, len(market) - 2)
+    last = len(market) - 1 - (config.horizon or 1) if config.random_start else first
+    return first, max(last - first, 0) + 1
+
+
+def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
+    """Fill ``EnvParams`` (layout.cuh)."""
+    contract = market.contract
+    first_start, start_count = _starts(market, config)
+
+    def own(option: float | None, contracts: float) -> float:
+        return contracts if option is None else option
+
+    fee = own(config.fee_per_side, contract.fee_per_side)
+    maker = config.maker_fee if config.maker_fee is not None else own(contract.maker_fee, fee)
+    return _layout.EnvParams(
+        initial_cash=config.initial_cash,
+        lot=config.lot,
+        tick_value=contract.tick_value,
+        tick_size=contract.tick_size,
+        floor_equity=config.capital_floor * config.initial_cash,
+        half_spread=config.half_spread_ticks,
+        impact_coef=config.impact_coef if market.has_volume else 0.0,
+        fee_per_side=fee,
+        fee_rate=own(config.fee_rate, contract.fee_rate),
+        maker_fee=maker,
+        initial_margin=contract.initial_margin if config.margin else 0.0,
+        maintenance_margin=contract.maintenance_margin if config.margin else 0.0,
+        participation=config.participation,
+        limit_offset=config.limit_offset_ticks,
+        ioc_tolerance=config.ioc_tolerance_ticks,
+        queue_prob=config.queue_prob,
+        risk_atr=config.risk_atr,
+        risk_unit=risk_unit(market, config),
+        reward_scale=config.reward_scale,
+        saboteur_low=config.saboteur[0],
+        saboteur_high=config.saboteur[1],
+        max_lots=config.max_lots,
+        horizon=config.horizon or 0,
+        first_start=first_start,
+        start_count=start_count,
+        reward_mode=_layout.RewardMode[config.reward.upper()],
+        autoreset_mode=autoreset_mode,
+        has_volume=market.has_volume,
+        close_at_end=config.close_at_end,
+    )
+
+
+def seed_key(seed: int) -> int:
+    """The random key of a seed: splitmix64 (Steele et al. 2014) of its low 64 bits."""
+    mask = 2**64 - 1
+    z = (seed + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)

@@ -1,0 +1,114 @@
+"""One account as an ordinary Gymnasium environment: a batch of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from fox_env.config import EnvConfig
+from fox_env.market import Market
+from fox_env.vector_env import FoxFuturesVectorEnv
+
+__all__ = ["FoxFuturesEnv"]
+
+
+class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
+    """A futures account that trades one market.
+
+    Parameters
+    ----------
+    market, config, contract, action_type, render_mode, **options
+        As :class:`~fox_env.FoxFuturesVectorEnv`.
+    backend
+        ``"cpu"`` is fastest for a single account.
+
+    Examples
+    --------
+    >>> import gymnasium, fox_env
+    >>> env = gymnasium.make("Fox-Futures-v0", horizon=100)
+    >>> obs, info = env.reset(seed=7)
+    >>> obs.shape, info["position"]
+    ((128,), 0.0)
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+
+    def __init__(
+        self,
+        market: Market | str = "regimes:seed=0",
+        config: EnvConfig | None = None,
+        *,
+        contract: str | None = None,
+        backend: str = "cpu",
+        action_type: str = "branches",
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._batch = FoxFuturesVectorEnv(
+            1,
+            market,
+            config,
+            contract=contract,
+            backend=backend,
+            autoreset_mode=AutoresetMode.DISABLED,
+            action_type=action_type,
+            render_mode=render_mode,
+            **options,
+        )
+        self.observation_space = self._batch.single_observation_space
+        self.action_space = self._batch.single_action_space
+        self.render_mode = render_mode
+
+    @property
+    def market(self) -> Market:
+        """The market that the account trades."""
+        return self._batch.market
+
+    @property
+    def config(self) -> EnvConfig:
+        """The account's options."""
+        return self._batch.config
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin an episode; ``options["start"]`` names its first decision bar."""
+        super().reset(seed=seed)
+        chosen = dict(options or {})
+        if "start" in chosen:
+            chosen["start"] = np.atleast_1d(chosen["start"])
+        obs, info = self._batch.reset(seed=seed, options=chosen)
+        return obs[0], _first(info)
+
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Advance by one bar; see :meth:`fox_env.FoxFuturesVectorEnv.step`."""
+        obs, reward, terminated, truncated, info = self._batch.step(np.asarray(action)[None])
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Distinct legal actions of the present state: (13,) or (8,) bool."""
+        masks: NDArray[np.bool_] = self._batch.action_masks()[0]
+        return masks
+
+    def trades(self) -> Any:
+        """Every finished trade since the last seeding, as a polars frame."""
+        return self._batch.trades()
+
+    def render(self) -> Any:
+        """A text or a picture of the account, by ``render_mode``."""
+        frames = self._batch.render()
+        return None if frames is None else frames[0]
+
+    def close(self) -> None:
+        """Free the account's memory."""
+        self._batch.close()
+
+
+def _first(info: dict[str, Any]) -> dict[str, Any]:
+    """The scalars of the only environment, without the batch's masks."""
+    return {name: values[0].item() for name, values in info.items() if not name.startswith("_")}

@@ -1,0 +1,474 @@
+"""The batched environment: a Gymnasium vector environment over one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from fox_env import _layout
+from fox_env.actions import ActionReader, action_space
+from fox_env.backends import make_backend, resolve_backend
+from fox_env.backends.buffers import plan_buffers
+from fox_env.config import EnvConfig
+from fox_env.errors import ActionError, ConfigError, FoxError
+from fox_env.info import INFO_LEVELS, LazyInfo, with_masks
+from fox_env.market import Market
+from fox_env.markets import resolve_market
+from fox_env.params import make_params, seed_key
+from fox_env.trades import default_capacity, trades_frame
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["FoxFuturesVectorEnv"]
+
+_MODES = {mode: _layout.AutoresetMode[mode.name] for mode in AutoresetMode}
+
+
+class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
+    """``num_envs`` futures accounts that trade one market, stepped together.
+
+    Parameters
+    ----------
+    num_envs
+        Number of accounts N.
+    market
+        A :class:`~fox_env.Market`, the name of a synthetic one (``"regimes:seed=0"``) or the path of a file.
+    config
+        Options of the account; any option may also be given by name.
+    contract
+        Name of the contract when ``market`` is a path; None means ES.
+    backend
+        ``"cpu"``, ``"cuda"``, or ``"auto"`` for the GPU where there is one.
+    output
+        ``"numpy"`` or ``"torch"``; torch tensors lie on the backend's device and are ready in stream order.
+    autoreset_mode
+        A Gymnasium :class:`~gymnasium.vector.AutoresetMode`; None means NEXT_STEP.
+    seed
+        Seed of the first reset where ``reset`` is given none.
+    copy
+        True: returned arrays are the caller's. False: they are views, valid until the next step.
+    info_level
+        ``"full"``, ``"learn"`` (what a learner needs: branch_active, bar_index) or ``"none"``.
+    action_type
+        ``"branches"`` (MultiDiscrete([4, 3, 3, 3])), ``"discrete"`` (8 exposures) or ``"continuous"`` (target in [-1, 1]).
+    trade_capacity
+        Trades kept for each account; None chooses for ``info_level="full"`` and keeps none otherwise.
+    max_episode_steps
+        Gymnasium's name for ``horizon``; the smaller of both holds.
+    render_mode
+        ``"ansi"``, ``"rgb_array"`` or None.
+    threads
+        CPU threads; None uses all of them.
+    **options
+        Fields of :class:`~fox_env.EnvConfig` by name.
+
+    Notes
+    -----
+    Observations are (N, 128) float32 in [-10, 10]; rewards (N,) float32; both flags (N,) bool. Environment ``i`` of
+    ``reset(seed=s)`` draws from the counter (i, episode, step, purpose) under the key splitmix64(s), so its path
+    depends neither on N nor on the device. ``reset(seed=[...])`` gives every environment a key of its own.
+
+    Examples
+    --------
+    >>> import fox_env
+    >>> env = fox_env.FoxFuturesVectorEnv(4, "regimes:seed=0", horizon=100, backend="cpu")
+    >>> obs, info = env.reset(seed=7)
+    >>> obs.shape
+    (4, 128)
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        market: Market | str = "regimes:seed=0",
+        config: EnvConfig | None = None,
+        *,
+        contract: str | None = None,
+        backend: str = "auto",
+        output: str = "numpy",
+        autoreset_mode: AutoresetMode | str | None = None,
+        seed: int | None = None,
+        copy: bool = True,
+        info_level: str = "full",
+        action_type: str = "branches",
+        trade_capacity: int | None = None,
+        max_episode_steps: int | None = None,
+        render_mode: str | None = None,
+        threads: int | None = None,
+        **options: Any,
+    ) -> None:
+        self._arguments = {key: value for key, value in locals().items() if key not in ("self", "options", "__class__")}
+        self._arguments.update(options)
+        _check_arguments(num_envs, output, info_level, render_mode)
+        self.num_envs = num_envs
+        self.market = resolve_market(market, contract)
+        self.config = _merge(config, options, max_episode_steps)
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = render_mode
+        self.single_observation_space = observation_space()
+        self.single_action_space = action_space(action_type)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+        self._action_type = action_type
+        self._copy = copy
+        self._torch = output == "torch"
+        self._seed = seed
+        self._needs_reset = True
+        fields = INFO_LEVELS[info_level]
+        capacity = default_capacity(num_envs, len(self.market), info_level) if trade_capacity is None else trade_capacity
+        self._fields = tuple(_layout.INFO_FIELDS) if fields is None else fields
+        same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
+        plan = plan_buffers(
+            num_envs, self._fields, same_step=same_step, final_info=info_level == "full", ledger_capacity=capacity
+        )
+        params = make_params(self.market, self.config, _MODES[self.autoreset_mode])
+        name = resolve_backend(backend, torch_output=self._torch)
+        self._backend = make_backend(
+            name, plan, params, self.market, torch_output=self._torch, threads=threads
+        )
+        self.device = self._backend.device
+        self._actions = ActionReader(self._backend, self.single_action_space, self.config.validate_actions)
+        self._knobs = dict.fromkeys((knob.name.lower() for knob in _layout.Knob if knob.name != "COUNT"), 0.0)
+        self.set_knob("exploration_scale", self.config.exploration_scale)
+        self.set_knob("shaping_scale", self.config.shaping_scale)
+        self.set_knob("saboteur_intensity", 1.0)
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    # ---- Gymnasium's calls -----------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes.
+
+        Parameters
+        ----------
+        seed
+            An integer for the batch, or one for every environment. Seeding also clears the trade ledger and the
+            episode count. None goes on with the present random numbers, or draws entropy at the first reset.
+        options
+            ``start``: (N,) decision bars, each from 0 to T - 2; negative entries are drawn.
+            ``reset_mask``: (N,) bool, the environments to reset; the others keep their episode and return their
+            present observation.
+
+        Returns
+        -------
+        observation, info
+            (N, 128) float32 and the info of the new state.
+
+        Raises
+        ------
+        ActionError
+            If a start or a mask does not fit the batch.
+        """
+        mask, start = self._read_options(options or {})
+        seed = self._first_seed(seed)
+        keys = streams = None
+        if seed is not None:
+            keys, streams = self._seed_arrays(seed)
+            super().reset(seed=int(np.atleast_1d(np.asarray(seed, dtype=object))[0]))
+        self._backend.reset(mask, start, keys, streams)
+        self._needs_reset = False
+        outputs = self._take()
+        return outputs["obs"], self._info(outputs, ended=None)
+
+    def step(self, actions: Any, conviction: Any | None = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Advance every environment by one bar.
+
+        Parameters
+        ----------
+        actions
+            (N, 4) integers, (N,) integers or (N,) / (N, 1) float32, by ``action_type``; torch tensors on the
+            environment's device are used in place.
+        conviction
+            Optional (N,) factor in [0, 1] on the target's size.
+
+        Returns
+        -------
+        observation, reward, terminated, truncated, info
+
+        Raises
+        ------
+        ActionError
+            For host actions outside the action space (before anything changes), for device actions outside it (at
+            the next call), and for a step before the first reset or, in DISABLED mode, after an end.
+        """
+        if self._needs_reset:
+            raise ActionError("step() was called before reset(); call reset() first")
+        self._raise_faults()
+        values, action_format, factor = self._actions.read(actions, conviction)
+        if self.autoreset_mode == AutoresetMode.DISABLED and not self._torch:
+            self._refuse_ended()
+        self._backend.step(values, action_format, factor)
+        outputs = self._take()
+        ended = outputs["terminated"] | outputs["truncated"] if "final_obs" in outputs else None
+        info = self._info(outputs, ended)
+        return outputs["obs"], outputs["reward"], outputs["terminated"], outputs["truncated"], info
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Free the batch's memory."""
+        self._backend.close()
+
+    def render(self) -> tuple[Any, ...] | None:
+        """One text or picture an environment, by ``render_mode``."""
+        if self.render_mode is None:
+            return None
+        from fox_env.render import render_state
+
+        state = {name: self._backend.read(f"state.{name}") for name in ("bar", "lots", "cash", "entry", "start_bar")}
+        return tuple(
+            render_state(self.market, self.config, {name: values[i].item() for name, values in state.items()},
+                         self.render_mode)
+            for i in range(self.num_envs)
+        )
+
+    # ---- what Fox adds ---------------------------------------------------------------------------------------
+
+    @property
+    def knobs(self) -> dict[str, dict[str, Any]]:
+        """Name -> kind (``physics`` acts in both modes, ``training`` only while training) and present value."""
+        return {name: {"kind": "training", "value": value} for name, value in self._knobs.items()}
+
+    def set_knob(self, name: str, value: float) -> None:
+        """Write a knob in device memory, in stream order; a captured CUDA graph sees it at its next launch.
+
+        Raises
+        ------
+        ConfigError
+            For an unknown name or a value outside [0, 1].
+        """
+        if name not in self._knobs:
+            raise ConfigError(f"unknown knob {name!r}; the knobs are {', '.join(self._knobs)}")
+        if not 0.0 <= value <= 1.0:
+            raise ConfigError(f"knob {name}={value!r} must lie between 0 and 1")
+        self._knobs[name] = float(value)
+        self._backend.set_knob(_layout.Knob[name.upper()], float(value))
+
+    def action_masks(self) -> Any:
+        """Distinct legal actions of the present state: (N, 13) bool for branches, (N, 8) for exposures.
+
+        When flat, Hold and Flat are one action; at the target, Hold and Long are: only the first counts.
+
+        Raises
+        ------
+        FoxError
+            For the continuous action space, which has none.
+        """
+        if self._action_type == "continuous":
+            raise FoxError("a continuous action space has no action masks; use action_type='branches' or 'discrete'")
+        return self._backend.masks(self._action_type == "discrete")
+
+    def trades(self) -> pl.DataFrame:
+        """Every finished trade since the last seeding, as a polars frame ordered by environment and time.
+
+        Raises
+        ------
+        FoxError
+            If the environment keeps no trades (``trade_capacity=0``).
+        """
+        if "ledger" not in self._backend.plan.slots:
+            raise FoxError("this environment keeps no trades; make it with info_level='full' or a trade_capacity")
+        ledger, counts = self._backend.read("ledger"), self._backend.read("state.ledger_count")
+        return trades_frame(ledger, counts, self.market)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, last observation."""
+        state = {name: self._backend.read(name) for name in self._state_names()}
+        if "ledger" in state:
+            state["ledger"] = state["ledger"].view(np.uint8)
+        return {**state, "needs_reset": np.array([self._needs_reset])}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken.
+
+        Raises
+        ------
+        ConfigError
+            If the state is of another batch: a missing array or another shape, naming the first.
+        """
+        slots = self._backend.plan.slots
+        for name in (*self._state_names(), "needs_reset"):
+            if name not in state:
+                raise ConfigError(f"this state has no {name!r}; it was taken from another kind of environment")
+            if name in slots and np.asarray(state[name]).nbytes != slots[name].nbytes:
+                raise ConfigError(
+                    f"{name!r} of this state has shape {np.shape(state[name])}, this environment needs "
+                    f"{slots[name].shape}; load it into an environment of the same size and trade_capacity"
+                )
+        for name in self._state_names():
+            self._backend.write(name, np.ascontiguousarray(state[name]).view(slots[name].dtype))
+        self._needs_reset = bool(np.asarray(state["needs_reset"])[0])
+        for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):
+            self._knobs[knob] = float(value)
+
+    @property
+    def observation(self) -> Any:
+        """The present observation, (N, 128) float32: what the last reset, step or load left."""
+        if self._torch:
+            return self._backend.outputs()["obs"].clone()
+        return self._backend.read("obs")
+
+    # ---- pickling --------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arguments": self._arguments, "state": self.state_dict(), "spec": self.spec}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__init__(**saved["arguments"])  # type: ignore[misc]
+        self.load_state_dict(saved["state"])
+        self.spec = saved["spec"]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FoxFuturesVectorEnv:
+        twin = type(self)(**self._arguments)
+        twin.load_state_dict(self.state_dict())
+        twin.spec = self.spec
+        return twin
+
+    # ---- helpers ---------------------------------------------------------------------------------------------
+
+    def _state_names(self) -> list[str]:
+        names = [name for name in self._backend.plan.slots if name.startswith("state.")]
+        return [*names, "knobs", "obs", *(["ledger"] if "ledger" in self._backend.plan.slots else [])]
+
+    def _first_seed(self, seed: Any) -> Any:
+        if seed is not None or not self._needs_reset:
+            return seed
+        return self._seed if self._seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+
+    def _seed_arrays(self, seed: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        if np.ndim(seed) == 0:
+            keys = np.full(self.num_envs, seed_key(int(seed)), dtype=np.uint64)
+            return keys, np.arange(self.num_envs, dtype=np.uint32)
+        if len(seed) != self.num_envs:
+            raise ActionError(f"reset got {len(seed)} seeds for {self.num_envs} environments; give one each")
+        return np.array([seed_key(int(s)) for s in seed], dtype=np.uint64), np.zeros(self.num_envs, dtype=np.uint32)
+
+    def _read_options(self, options: Mapping[str, Any]) -> tuple[Any, Any]:
+        unknown = sorted(set(options) - {"start", "reset_mask"})
+        if unknown:
+            raise ConfigError(f"unknown reset option {unknown[0]!r}; the options are 'start' and 'reset_mask'")
+        mask = start = None
+        if options.get("reset_mask") is not None:
+            mask = _host_array(options["reset_mask"])
+            if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
+                raise ActionError(
+                    f"reset_mask must be {self.num_envs} booleans with at least one True, "
+                    f"got {mask.dtype} of shape {mask.shape}"
+                )
+            if self._needs_reset and not mask.all():
+                raise ActionError("the first reset must reset every environment; call reset() without a mask first")
+            mask = np.ascontiguousarray(mask)
+        if options.get("start") is not None:
+            start = np.atleast_1d(_host_array(options["start"]))
+            last = len(self.market) - 2
+            if start.shape != (self.num_envs,) or start.dtype.kind not in "iu" or (start > last).any():
+                raise ActionError(
+                    f"start must be {self.num_envs} whole decision bars from 0 to {last}, got {options['start']!r}"
+                )
+            start = np.ascontiguousarray(start, dtype=np.int64)
+        return mask, start
+
+    def _raise_faults(self) -> None:
+        for fault in self._backend.take_faults():
+            if fault == _layout.Fault.BAD_ACTION:
+                raise ActionError("an earlier step got an action outside the action space; that row acted as Hold")
+            raise ActionError("an earlier step advanced an episode that had ended; reset it with reset_mask first")
+
+    def _refuse_ended(self) -> None:
+        ended = np.flatnonzero(self._backend.read("state.done"))
+        if ended.size:
+            raise ActionError(
+                f"the episode of environment {ended[0]} has ended; call reset(options={{'reset_mask': ...}}) first"
+            )
+
+    def _take(self) -> dict[str, Any]:
+        """The outputs, as the caller's own arrays where ``copy`` asks for it."""
+        outputs = self._backend.outputs()
+        if not self._copy:
+            return dict(outputs)
+        return {name: value.clone() if self._torch else value.copy() for name, value in outputs.items()}
+
+    def _info(self, outputs: dict[str, Any], ended: Any) -> dict[str, Any]:
+        if not self._fields and ended is None:
+            return {}
+        return LazyInfo(lambda: self._build_info(outputs, ended))
+
+    def _build_info(self, outputs: dict[str, Any], ended: Any) -> dict[str, Any]:
+        everywhere = _ones_like(outputs["terminated"])
+        info = with_masks(_named(outputs, "info."), everywhere)
+        if ended is None or not (self._torch or ended.any()):
+            return info
+        final = outputs["final_obs"] if self._torch else _object_rows(outputs["final_obs"], ended)
+        info["final_obs"], info["_final_obs"] = final, ended
+        fields = _named(outputs, "final_info.")
+        if fields:
+            info["final_info"] = {k: v & ended if k.startswith("_") else v for k, v in with_masks(fields, ended).items()}
+            info["_final_info"] = ended
+        return info
+
+
+def observation_space() -> gym.spaces.Box:
+    """The 128 float32 entries of one environment, each in [-10, 10]."""
+    limit = float(_layout.Observation.LIMIT)
+    return gym.spaces.Box(-limit, limit, (int(_layout.Observation.SIZE),), np.float32)
+
+
+def _check_arguments(num_envs: int, output: str, info_level: str, render_mode: str | None) -> None:
+    if not isinstance(num_envs, int) or isinstance(num_envs, bool) or not 1 <= num_envs < 2**31:
+        raise ConfigError(f"num_envs={num_envs!r} must be a whole number from 1")
+    if output not in ("numpy", "torch"):
+        raise ConfigError(f"output={output!r} must be 'numpy' or 'torch'")
+    if info_level not in INFO_LEVELS:
+        raise ConfigError(f"info_level={info_level!r} must be one of {', '.join(INFO_LEVELS)}")
+    if render_mode not in (None, *FoxFuturesVectorEnv.metadata["render_modes"]):
+        raise ConfigError(f"render_mode={render_mode!r} must be 'ansi', 'rgb_array' or None")
+
+
+def _merge(config: EnvConfig | None, options: Mapping[str, Any], max_episode_steps: int | None) -> EnvConfig:
+    merged = EnvConfig.from_mapping(options) if config is None else config
+    if config is not None and options:
+        EnvConfig.from_mapping(options)
+        merged = config.replace(**options)
+    if max_episode_steps is not None:
+        merged = merged.replace(horizon=min(max_episode_steps, merged.horizon or max_episode_steps))
+    return merged
+
+
+def _autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode:
+    if mode is None:
+        return AutoresetMode.NEXT_STEP
+    if isinstance(mode, AutoresetMode):
+        return mode
+    for member in AutoresetMode:
+        if mode in (member.name, member.value):
+            return member
+    raise ConfigError(f"autoreset_mode={mode!r} must be one of {', '.join(m.name for m in AutoresetMode)}")
+
+
+def _host_array(values: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+
+def _named(outputs: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name[len(prefix) :]: value for name, value in outputs.items() if name.startswith(prefix)}
+
+
+def _ones_like(flags: Any) -> Any:
+    return np.ones_like(flags) if isinstance(flags, np.ndarray) else flags.new_ones(flags.shape)
+
+
+def _object_rows(rows: np.ndarray[Any, Any], where: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Gymnasium's form of final_obs: one array an ended environment, None elsewhere."""
+    out = np.full(len(rows), None, dtype=object)
+    for i in np.flatnonzero(where):
+        out[i] = rows[i].copy()
+    return cast("np.ndarray[Any, Any]", out)
