@@ -1,0 +1,163 @@
+"""Bars from simulated tick paths: the one path generator behind every synthetic market.
+
+A bar is 60 sub-steps; each moves the price by -k, 0 or k ticks, with probabilities that give exactly the
+drift and the variance asked for. The price therefore stays on the grid without rounding (rounding a
+continuous path would make it revert, and a martingale would no longer be one), and high, low and volume
+belong to the path. Sessions are simulated side by side, so that a process may use its own past while the loop
+runs over the bars of one session.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fox_env.bars import Bars
+from fox_env.contracts import contract
+from fox_env.errors import ConfigError
+from fox_env.market import Market
+from fox_env.synthetic.draws import F64, Draws
+
+SUBSTEPS = 60
+SPEC = replace(contract("ES"), symbol="SYN", session="SYN")
+"""Contract of every synthetic market: the terms of ES."""
+
+_START_TICKS = 20_000
+_FIRST_DAY = datetime.date(2020, 1, 6)
+_OPENING = datetime.time(8, 30)
+_MINUTE_NS = 60_000_000_000
+_MOST_MINUTES = 1_380
+_CONTRACTS_PER_SUBSTEP = 12.0
+_CONTRACTS_PER_TICK = 36.0
+
+
+class BarLaw(NamedTuple):
+    """Distribution of the next bar of every session, in ticks: arrays (sessions,)."""
+
+    drift: F64
+    sigma: F64
+    jump: F64
+
+
+class Process(Protocol):
+    """A price process; its state belongs to one bar of all sessions at a time."""
+
+    def next_bar(self, minute: int) -> BarLaw:
+        """Return the law of the bar that closes `minute` + 1 minutes after the opening."""
+
+    def observe(self, change: F64) -> None:
+        """Take note of the change in ticks, array (sessions,), that the bar just simulated made."""
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Weekday sessions of equal length in 1-minute bars from 08:30 Chicago time."""
+
+    sessions: int
+    minutes: int
+
+    def __post_init__(self) -> None:
+        if self.sessions < 1:
+            raise ConfigError(f"Synthetic markets: sessions must be at least 1, got {self.sessions}.")
+        if not 2 <= self.minutes <= _MOST_MINUTES:
+            raise ConfigError(
+                f"Synthetic markets: session_minutes must be 2 to {_MOST_MINUTES}, got {self.minutes}."
+            )
+
+    @property
+    def position(self) -> F64:
+        """Position of the middle of each bar in its session, from -1 to 1; array (minutes,)."""
+        return 2.0 * (np.arange(self.minutes) + 0.5) / self.minutes - 1.0
+
+    @property
+    def ts(self) -> NDArray[np.int64]:
+        """Bar closes in UTC nanoseconds; array (sessions, minutes)."""
+        zone = ZoneInfo(SPEC.timezone)
+        opening = []
+        for number in range(self.sessions):
+            day = _FIRST_DAY + datetime.timedelta(days=7 * (number // 5) + number % 5)
+            opening.append(int(datetime.datetime.combine(day, _OPENING, zone).timestamp()))
+        minutes = np.arange(1, self.minutes + 1, dtype=np.int64) * _MINUTE_NS
+        return np.asarray(opening, dtype=np.int64)[:, None] * 1_000_000_000 + minutes
+
+
+def simulate(
+    process: Process, draws: Draws, calendar: Calendar, *, gap_sigma: float = 0.0, signal: F64 | None = None
+) -> Market:
+    """Simulate a process and return the market.
+
+    Parameters
+    ----------
+    process : Process
+        Law of every bar.
+    draws : Draws
+        Source of randomness.
+    calendar : Calendar
+        Sessions and their length.
+    gap_sigma : float
+        Standard deviation of the overnight change in ticks; 0: every bar opens at the close before it.
+    signal : float64 (sessions * minutes,), optional
+        Column that becomes the first order-flow feature.
+    """
+    shape = (calendar.sessions, calendar.minutes)
+    high, low, close = (np.empty(shape, dtype=np.int64) for _ in range(3))
+    travelled = np.empty(shape)
+    for minute in range(calendar.minutes):
+        steps = _steps(process.next_bar(minute), draws)
+        path = np.cumsum(steps, axis=1, dtype=np.int32)
+        high[:, minute] = np.maximum(path.max(axis=1), 0)
+        low[:, minute] = np.minimum(path.min(axis=1), 0)
+        close[:, minute] = path[:, -1]
+        travelled[:, minute] = np.abs(steps).sum(axis=1)
+        process.observe(close[:, minute].astype(np.float64))
+    gaps = np.zeros(shape, dtype=np.int64)
+    gaps[1:, 0] = np.rint(draws.normal(calendar.sessions - 1) * gap_sigma)
+    level = _START_TICKS + np.cumsum((close + gaps).ravel()).reshape(shape)
+    opening = level - close
+    volume = _volume(travelled, draws, calendar)
+    first, last = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+    first[1:, 0], last[:, -1] = True, True
+    bars = Bars.from_arrays(
+        calendar.ts.ravel(),
+        open=opening.ravel() * SPEC.tick_size,
+        high=(opening + high).ravel() * SPEC.tick_size,
+        low=(opening + low).ravel() * SPEC.tick_size,
+        close=level.ravel() * SPEC.tick_size,
+        volume=volume.ravel(),
+        gap=first.ravel(),
+        session_end=last.ravel(),
+        extra=None if signal is None else {"signal": signal},
+    )
+    return Market.from_bars(bars, SPEC)
+
+
+def _steps(law: BarLaw, draws: Draws) -> NDArray[np.int32]:
+    """Draw the moves of one bar of all sessions: int32 (sessions, 60), in ticks."""
+    drift, variance = law.drift / SUBSTEPS, law.sigma * law.sigma / SUBSTEPS
+    square = variance + drift * drift
+    size = np.maximum(np.ceil(np.sqrt(square)), 1.0)
+    moving = np.minimum(square / (size * size), 1.0)
+    lean = np.clip(drift / size, -moving, moving)
+    # 2^32 - 1 keeps a probability of 1 within 32 bits; equal thresholds make both directions equally likely.
+    up = (0.5 * (moving + lean) * (2.0**32 - 1.0)).astype(np.uint32)[:, None]
+    down = (0.5 * (moving - lean) * (2.0**32 - 1.0)).astype(np.uint32)[:, None]
+    words = draws.words(len(drift), SUBSTEPS)
+    steps: NDArray[np.int32] = (words < up).astype(np.int32) - (words > np.uint32(2**32 - 1) - down)
+    steps *= size.astype(np.int32)[:, None]
+    jumping = np.flatnonzero(law.jump)
+    if jumping.size:
+        moment = (draws.uniform(jumping.size) * SUBSTEPS).astype(np.int64)
+        steps[jumping, moment] += np.rint(law.jump[jumping]).astype(np.int32)
+    return steps
+
+
+def _volume(travelled: F64, draws: Draws, calendar: Calendar) -> F64:
+    """Return whole contracts per bar: more at the open and close, and more when the price travels."""
+    season = 0.6 + 1.2 * calendar.position * calendar.position
+    activity = _CONTRACTS_PER_SUBSTEP * SUBSTEPS + _CONTRACTS_PER_TICK * travelled
+    return np.floor(season * activity * (0.5 + draws.uniform(*travelled.shape)))
