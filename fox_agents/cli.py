@@ -1,0 +1,135 @@
+"""What the scripts share: options, exit codes, and one-line messages for a user's mistakes."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fox_agents.config import RunConfig, load_run_config, nearest
+from fox_env.errors import ActionError, BackendError, ConfigError, FoxError
+
+__all__ = [
+    "Contract",
+    "Data",
+    "Device",
+    "Json",
+    "Label",
+    "Quiet",
+    "Synthetic",
+    "Zone",
+    "backend_of",
+    "console",
+    "data_overrides",
+    "fresh_logdir",
+    "preset_config",
+    "run",
+    "show_json",
+]
+
+UsageError: Any = typer.BadParameter.__bases__[0]  # typer has no public name for the base of its usage errors
+
+Data = Annotated[str | None, typer.Option("--data", help="File of bars: CSV, parquet or DBN.")]
+Synthetic = Annotated[
+    str | None, typer.Option("--synthetic", help="Generated market, for example regimes:seed=0.")
+]
+Contract = Annotated[str | None, typer.Option("--contract", help="Contract of the bars in --data.")]
+Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of the stamps in --data.")]
+Label = Annotated[
+    str | None, typer.Option("--label", help="Whether a bar is stamped at its open or its close.")
+]
+Device = Annotated[str, typer.Option("--device", help="auto, cuda or cpu.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
+
+
+def run(command: Callable[..., None]) -> None:
+    """Run ``command`` as the program and leave with its exit code.
+
+    0: done. 2: wrong usage or bad input, one line on stderr. 1: anything else; what is not a FoxError keeps
+    its traceback.
+    """
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(command)
+    try:
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        _fail(error.format_message(), 2)
+    except (BackendError, ActionError) as error:
+        _fail(str(error), 1)
+    except FoxError as error:
+        _fail(str(error), 2 if _is_users(error) else 1)
+    except (typer.Abort, KeyboardInterrupt):
+        _fail("interrupted", 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_users(error: FoxError) -> bool:
+    """Subclasses say what kind of input was bad; a plain FoxError is a failure of the run itself."""
+    return type(error) is not FoxError
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def console(quiet: bool, as_json: bool) -> Console:
+    """Where progress and tables go; nowhere with ``--quiet`` or ``--json``."""
+    return Console(quiet=quiet or as_json, width=None if sys.stdout.isatty() else 140)
+
+
+def show_json(values: Mapping[str, Any]) -> None:
+    """Print one JSON document on stdout."""
+    print(json.dumps(values, indent=1))
+
+
+def backend_of(device: str) -> str:
+    """Backend for ``--device``; ConfigError for an unknown one or a GPU that is not there."""
+    choices = ("auto", "cpu", "cuda")
+    if device not in choices:
+        raise ConfigError(f"unknown device {device!r} given to --device: {nearest(device, choices)}")
+    if device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                "no GPU for --device cuda: torch finds none; use --device cpu, or install a CUDA torch"
+            )
+    return device
+
+
+def data_overrides(
+    data: str | None, synthetic: str | None, contract: str | None, tz: str | None, label: str | None
+) -> list[str]:
+    """Configuration overrides for the data options; a file replaces a generated market and the reverse."""
+    if data is not None and synthetic is not None:
+        raise ConfigError("--data and --synthetic exclude each other; give one")
+    overrides = []
+    if data is not None:
+        overrides += [f"data.file={data}", "data.synthetic=none"]
+    if synthetic is not None:
+        overrides += [f"data.synthetic={synthetic}", "data.file=none"]
+    named = {"contract": contract, "tz": tz, "label": label}
+    return overrides + [f"data.{key}={value}" for key, value in named.items() if value is not None]
+
+
+def preset_config(preset: str, presets: Path, overrides: list[str]) -> RunConfig:
+    """Configuration from a preset's name or a TOML file, with overrides."""
+    if preset.endswith(".toml"):
+        return load_run_config(Path(preset), overrides)
+    known = sorted(path.stem for path in presets.glob("*.toml"))
+    if preset not in known:
+        raise ConfigError(f"unknown preset {preset!r} given to --preset: {nearest(preset, known)}")
+    return load_run_config(presets / f"{preset}.toml", overrides)
+
+
+def fresh_logdir(root: Path) -> Path:
+    """A directory name under ``root`` that no other run uses."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    candidates = (root / (f"bdq-{stamp}" + (f"-{i}" if i else "")) for i in range(10_000))
+    return next(path for path in candidates if not path.exists())

@@ -1,0 +1,1 @@
+"""The branching distributional DQN (needs torch)."""

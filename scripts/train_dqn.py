@@ -1,0 +1,78 @@
+"""Train the branching C51 agent on futures bars and validate it on later ones.
+
+Example: python scripts/train_dqn.py --preset smoke --synthetic regimes:seed=0
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fox_agents import cli
+from fox_agents.report import comparison_table
+from fox_agents.training import load_run, new_run, summary, train
+from fox_env.errors import ConfigError
+
+PRESETS = Path(__file__).resolve().parents[1] / "configs"
+
+
+def main(
+    data: cli.Data = None,
+    synthetic: cli.Synthetic = None,
+    contract: cli.Contract = None,
+    tz: cli.Zone = None,
+    label: cli.Label = None,
+    preset: Annotated[
+        str | None, typer.Option(help="smoke, default, or a TOML file. [default: default]")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, as in agent.lr=1e-4.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random in the run.")] = None,
+    device: cli.Device = "auto",
+    logdir: Annotated[Path | None, typer.Option(help="Run directory. [default: runs/bdq-TIME]")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Run directory to go on with, under its own settings.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds of learning after which to stop.", min=0.0)
+    ] = None,
+    quiet: cli.Quiet = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Train, validate, and print the agent beside the baselines. Ctrl-C saves; --resume DIR goes on."""
+    backend = cli.backend_of(device)
+    changes = cli.data_overrides(data, synthetic, contract, tz, label) + (overrides or [])
+    if seed is not None:
+        changes.append(f"agent.seed={seed}")
+    if resume is not None:
+        if changes or preset or logdir:
+            raise ConfigError(
+                "--resume goes on under the run's own settings; leave out data, preset, seed, set and logdir"
+            )
+        directory, config = resume, load_run(resume)
+    else:
+        config = cli.preset_config(preset or "default", PRESETS, changes)
+        directory = logdir or cli.fresh_logdir(Path("runs"))
+        new_run(directory, config)
+    console = cli.console(quiet, as_json)
+    outcome = train(
+        config, directory, backend=backend, resume=resume is not None, time_limit=time_limit, console=console
+    )
+    if outcome.interrupted:
+        console.print(
+            f"saved at step {outcome.env_steps:,}; go on with --resume {directory}", highlight=False
+        )
+    else:
+        console.print(comparison_table(outcome.results, "Validation (also used to pick the checkpoint)"))
+        console.print(f"model selection: {outcome.selected}", highlight=False)
+        console.print(
+            f"report: {directory / 'report.html'}\ncurves: tensorboard --logdir {directory / 'tb'}",
+            soft_wrap=True,
+        )
+    if as_json:
+        cli.show_json(summary(outcome))
+
+
+if __name__ == "__main__":
+    cli.run(main)

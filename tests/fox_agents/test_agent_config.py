@@ -1,0 +1,118 @@
+"""Configuration: strict types, nearest names, override order, and a lossless TOML round trip."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fox_agents.config import BDQConfig, RunConfig, build, load_run_config, run_config_from_dict, to_toml
+from fox_env import EnvConfig
+from fox_env.errors import ConfigError
+
+PRESETS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.mark.parametrize("text", ["False", "false", "0", "no", "off"])
+def test_every_spelling_of_false_is_false(text: str) -> None:
+    assert load_run_config(None, [f"env.random_start={text}"]).env.random_start is False
+
+
+@pytest.mark.parametrize("text", ["nope", "", "2", "None"])
+def test_other_spellings_are_refused_and_never_true(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"env\.random_start"):
+        load_run_config(None, [f"env.random_start={text}"])
+
+
+def test_scientific_notation_is_accepted_for_whole_numbers() -> None:
+    config = load_run_config(None, ["train.total_steps=1e6", "agent.lr=1e-4", "agent.seed=12345678901234567"])
+    assert config.train.total_steps == 1_000_000 and isinstance(config.train.total_steps, int)
+    assert config.agent.lr == 1e-4
+    assert config.agent.seed == 12345678901234567
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("agent.lrr=1", r"unknown key agent\.lrr: did you mean 'lr'"),
+        ("agnt.lr=1", r"unknown section 'agnt': did you mean 'agent'"),
+        ("agent.lr=fast", r"agent\.lr = 'fast' must be a number"),
+        ("agent.lr=nan", r"agent\.lr"),
+        ("agent.lr=-1", r"agent\.lr = -1\.0 must be positive"),
+        ("agent.atoms=2.5", r"agent\.atoms = '2\.5' must be a whole number"),
+        ("agent.gamma=1", r"agent\.gamma"),
+        ("agent.v_max=-9", r"agent\.v_max"),
+        ("env.reward=rsk", r"env\.reward = 'rsk'.*did you mean 'risk'"),
+        ("env.saboteur=1", r"env\.saboteur"),
+        ("lr=1", r"section\.key=value"),
+        ("agent.lr", r"section\.key=value"),
+    ],
+)
+def test_mistakes_are_refused_in_one_sentence(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_run_config(None, [override])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["[agent]\nlr = true", "[agent]\nhidden = 64.5", "agent = 3", "[agent]\nlr = [1]", "[agent\n"]
+)
+def test_wrong_types_in_a_file_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(ConfigError):
+        load_run_config(tmp_path / "c.toml")
+
+
+def test_an_override_beats_the_file_which_beats_the_default(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[agent]\nlr = 0.1\nhidden = 64\n")
+    config = load_run_config(tmp_path / "c.toml", ["agent.lr=0.2"])
+    assert (config.agent.lr, config.agent.hidden, config.agent.atoms) == (0.2, 64, BDQConfig().atoms)
+
+
+def test_nothing_is_lost_in_the_resolved_file(tmp_path: Path) -> None:
+    config = load_run_config(
+        None,
+        [
+            'data.file=/data/q"uo\\te é\n.csv',
+            "env.saboteur=(0.5, 2)",
+            "env.fee_per_side=1.25",
+            "env.margin=false",
+            "env.horizon=100",
+        ],
+    )
+    assert config.env.margin is False and config.env.saboteur == (0.5, 2.0)
+    for original in (config, RunConfig()):
+        (tmp_path / "c.toml").write_text(to_toml(original.to_dict()), encoding="utf-8")
+        assert load_run_config(tmp_path / "c.toml") == original
+
+
+def test_none_is_spelt_out() -> None:
+    base = run_config_from_dict({"env": {"horizon": 5}})
+    assert run_config_from_dict({"env": {"horizon": "none"}}, base).env.horizon is None
+    with pytest.raises(ConfigError, match=r"agent\.lr"):
+        run_config_from_dict({"agent": {"lr": "none"}})
+
+
+def test_build_works_on_a_mapping_of_fields() -> None:
+    assert build(EnvConfig, {"reward": "risk"}, "env").reward == "risk"
+
+
+@pytest.mark.parametrize("preset", sorted(p.stem for p in PRESETS.glob("*.toml")))
+def test_presets_are_valid_and_train_on_the_risk_reward(preset: str) -> None:
+    config = load_run_config(PRESETS / f"{preset}.toml")
+    assert config.env.reward == "risk" and config.env.exploration_scale == 1.0
+
+
+def test_both_presets_exist() -> None:
+    assert {"smoke", "default"} <= {p.stem for p in PRESETS.glob("*.toml")}
+
+
+@pytest.mark.parametrize("section", [f.name for f in dataclasses.fields(RunConfig)])
+def test_every_field_says_what_it_is(section: str) -> None:
+    """One docstring follows every field, which is where its unit stands."""
+    import inspect
+
+    cls = type(getattr(RunConfig(), section))
+    source = inspect.getsource(cls)
+    for field in dataclasses.fields(cls):
+        after = source.split(f"    {field.name}: ", 1)[1].split("\n")[1].strip()
+        assert after.startswith('"""') and len(after) > 10, f"{cls.__name__}.{field.name}"
