@@ -77,7 +77,7 @@ def _illiquidity(x: Inputs) -> F64:
 
 
 def _depth(x: Inputs) -> F64:
-    per_tick = ratio(x.traded, x.range + 1.0)
+    per_tick = x.traded / (x.range + x.atr)
     usual = window_mean(per_tick, 20)
     return np.where(usual > 0.0, ratio(per_tick, usual) - 1.0, 0.0)
 
@@ -190,7 +190,7 @@ ORDER_FLOW = [
         _illiquidity,
     ),
     _row(
-        "depth_per_tick", 19, "V / (H - L + 1 tick) against its mean of 20 bars, - 1", "depth proxy", _depth
+        "depth_per_tick", 19, "V / (H - L + ATR) against its mean of 20 bars, - 1", "depth proxy", _depth
     ),
     _row("volume_trend", 59, "mean V of 5 bars / mean V of 60 bars - 1", "trade intensity", _volume_trend),
     _row("spread", 0, "(ask - bid) / ATR where recorded, else 0", "quotes", _spread),
