@@ -123,11 +123,11 @@ def _equity(returns: Float) -> Float:
 
 
 def _ratio(numerator: float, denominator: float, name: str, reason: str, notes: dict[str, str]) -> float:
-    """Divide; 0/0 is 0.0 and anything else over 0 is NaN with its reason."""
-    if denominator > 0:
-        return numerator / denominator
+    """Divide; 0/0 is 0.0 and anything else over 0, or too near to it, is NaN with its reason."""
     if numerator == 0:
         return 0.0
+    if denominator > 0 and math.isfinite(ratio := numerator / denominator):
+        return ratio
     notes[name] = reason
     return math.nan
 
@@ -152,8 +152,8 @@ def _return_metrics(returns: Float, bars_per_year: float, notes: dict[str, str])
         "total_return": float(equity[-1]) - 1.0,
         "cagr": cagr,
         "volatility": volatility,
-        "sharpe": _ratio(mean, deviation, "sharpe", spread, notes) * root,
-        "sortino": _ratio(mean, downside, "sortino", "no bar lost", notes) * root,
+        "sharpe": _ratio(mean * root, deviation, "sharpe", spread, notes),
+        "sortino": _ratio(mean * root, downside, "sortino", "no bar lost", notes),
         "calmar": _ratio(cagr, -deepest, "calmar", "there was no drawdown", notes),
         "max_drawdown": deepest,
         "max_drawdown_bars": _longest_run(below < 0),
@@ -188,10 +188,10 @@ def _trade_metrics(trades: pl.DataFrame | None, notes: dict[str, str]) -> dict[s
         raise DataError(f"trades lack the column {missing[0]!r}; pass the frame of env.trades().")
     pnl, trade_return, r, bars = (trades[name].to_numpy().astype(np.float64) for name in columns)
     gains, losses = float(pnl[pnl > 0].sum()), float(-pnl[pnl < 0].sum())
-    factor = math.nan
     if losses > 0:
-        factor = gains / losses
+        factor = _ratio(gains, losses, "profit_factor", "the losses are too small to divide by", notes)
     else:
+        factor = math.nan
         notes["profit_factor"] = "no closed trade lost money"
     known = r[np.isfinite(r)]
     if known.size < r.size:

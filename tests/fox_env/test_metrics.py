@@ -160,6 +160,8 @@ def test_profit_without_a_loss_has_no_factor() -> None:
         and result["notes"]["profit_factor"] == "no closed trade lost money"
     )
     assert summary([0.0], bars_per_year=252, trades=trades([-5.0]))["profit_factor"] == 0.0
+    result = summary([0.0], bars_per_year=252, trades=trades([5.0, -5e-324]))
+    assert math.isnan(result["profit_factor"]) and "too small" in result["notes"]["profit_factor"]
 
 
 def test_trades_without_an_r_multiple_are_left_out_and_counted() -> None:

@@ -197,7 +197,8 @@ def test_incomplete_columns_are_refused(data: Any, message: str) -> None:
 def test_a_faulty_file_is_reported_in_full(tmp_path: Path) -> None:
     path = tmp_path / "bars.csv"
     path.write_text(
-        "timestamp_utc,open,high,low,close,volume\n2024-05-09 10:00,1,2,0.5,1.5,1\n2024-05-09 10:01,1,2,0.5,,1\n"
+        "timestamp_utc,open,high,low,close,volume\n"
+        "2024-05-09 10:00,1,2,0.5,1.5,1\n2024-05-09 10:01,1,2,0.5,,1\n"
         "2024-05-09 10:00,1,2,0.5,1.5,1\n2024-05-09 10:03,1,1.25,0.5,1.5,0\n"
     )
     with pytest.raises(DataError, match="row 1 "):
