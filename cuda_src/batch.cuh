@@ -137,9 +137,9 @@ FOX_FN i32 reset(const Batch& b, i64 i, const ResetRequest& request, f32* accoun
 // Write environment i's row of legal distinct actions: 13 branch entries, or 8 exposures.
 FOX_FN void write_mask(const Batch& b, i64 i, bool exposures, u8* out) {
     const EnvState s = load_state(b.state, i);
-    const f64 equity = equity_at(s, b.rows[s.bar].close, b.params);
+    const i32 cap = margin_cap(equity_at(s, b.rows[s.bar].close, b.params), b.params);
     const i32 width = exposures ? 8 : 13;
-    const u32 mask = exposures ? exposure_mask(s, equity, b.params) : branch_mask(s, equity, b.params);
+    const u32 mask = exposures ? exposure_mask(s, cap, b.params) : branch_mask(s, cap, b.params);
     for (i32 j = 0; j < width; ++j) out[i * width + j] = (u8)((mask >> j) & 1u);
 }
 

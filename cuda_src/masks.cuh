@@ -7,19 +7,19 @@
 
 namespace FOX_NAMESPACE {
 
-FOX_FN i32 lots_asked(i64 direction, i64 magnitude, const EnvState& s, f64 equity, const EnvParams& p) {
+FOX_FN i32 lots_asked(i64 direction, i64 magnitude, const EnvState& s, i32 cap, const EnvParams& p) {
     const Intent a = branch_intent(direction, magnitude, ORDER_TYPE_MARKET, URGENCY_NORMAL);
-    return order_for(a, 1.0, s, equity, p).lots;
+    return order_for(a, 1.0, s, cap, p).lots;
 }
 
 // 13 bits: direction 0-3, magnitude 4-6, order 7-9, urgency 10-12.
-FOX_FN u32 branch_mask(const EnvState& s, f64 equity, const EnvParams& p) {
+FOX_FN u32 branch_mask(const EnvState& s, i32 cap, const EnvParams& p) {
     u32 mask = (1u << DIRECTION_HOLD) | (s.lots != 0 ? 1u << DIRECTION_FLAT : 0u) | (0x7fu << 6) | (1u << 4);
     for (i64 side = DIRECTION_SHORT; side <= DIRECTION_LONG; side += 2) {
-        i32 smaller = lots_asked(side, MAGNITUDE_QUARTER, s, equity, p);
+        i32 smaller = lots_asked(side, MAGNITUDE_QUARTER, s, cap, p);
         bool any = smaller != 0;
         for (i64 magnitude = MAGNITUDE_HALF; magnitude <= MAGNITUDE_FULL; ++magnitude) {
-            const i32 lots = lots_asked(side, magnitude, s, equity, p);
+            const i32 lots = lots_asked(side, magnitude, s, cap, p);
             any |= lots != 0;
             if (lots != smaller) mask |= 1u << (4 + magnitude);
             smaller = lots;
@@ -30,11 +30,11 @@ FOX_FN u32 branch_mask(const EnvState& s, f64 equity, const EnvParams& p) {
 }
 
 // 8 bits, one an exposure of the discrete action space; of equal orders the first counts, Hold before all.
-FOX_FN u32 exposure_mask(const EnvState& s, f64 equity, const EnvParams& p) {
+FOX_FN u32 exposure_mask(const EnvState& s, i32 cap, const EnvParams& p) {
     u32 mask = 1u << 3;
     i32 seen[8];
     for (i32 action = 0; action < 8; ++action) {
-        seen[action] = order_for(discrete_intent(action), 1.0, s, equity, p).lots;
+        seen[action] = order_for(discrete_intent(action), 1.0, s, cap, p).lots;
         bool distinct = seen[action] != 0;
         for (i32 earlier = 0; earlier < action; ++earlier) distinct &= seen[action] != seen[earlier];
         if (distinct) mask |= 1u << action;
@@ -44,7 +44,7 @@ FOX_FN u32 exposure_mask(const EnvState& s, f64 equity, const EnvParams& p) {
 
 // Bit b: branch b of the action shaped the order. The magnitude counts when another one would have asked for another
 // order; the order type and the urgency count when there was an order to place.
-FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& before, f64 equity, f64 conviction,
+FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& before, i32 cap, f64 conviction,
                            const EnvParams& p) {
     u32 active = 1u;
     if (a.hold) return active;
@@ -52,7 +52,7 @@ FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& befo
         Intent other = a;
         for (i32 step = 0; step < 3; ++step) {
             other.exposure = step == 0 ? 0.25 : (step == 1 ? 0.5 : 1.0);
-            if (order_for(other, conviction, before, equity, p).lots != q.lots) active |= 2u;
+            if (order_for(other, conviction, before, cap, p).lots != q.lots) active |= 2u;
         }
     }
     return q.lots != 0 ? active | 4u | 8u : active;

@@ -72,9 +72,9 @@ FOX_FN i32 margin_cap(f64 equity, const EnvParams& p) {
     return (i32)clamp(floor_of(equity / (p.initial_margin * p.lot)), 0.0, (f64)p.max_lots);
 }
 
-FOX_FN Order order_for(const Intent& a, f64 conviction, const EnvState& s, f64 equity, const EnvParams& p) {
+// The order that brings the position to the target, where `cap` lots may be open on a side.
+FOX_FN Order order_for(const Intent& a, f64 conviction, const EnvState& s, i32 cap, const EnvParams& p) {
     const i32 wanted = target_lots(a, conviction, s.lots, p);
-    const i32 cap = margin_cap(equity, p);
     const bool same_side = (i64)wanted * s.lots > 0;
     const i32 allowed = min_of(absolute(wanted), same_side ? max_of(cap, absolute(s.lots)) : cap);
     const i32 target = sign_of(wanted) * allowed;
