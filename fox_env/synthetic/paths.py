@@ -32,8 +32,9 @@ _FIRST_DAY = datetime.date(2020, 1, 6)
 _OPENING = datetime.time(8, 30)
 _MINUTE_NS = 60_000_000_000
 _MOST_MINUTES = 1_380
-_CONTRACTS_PER_SUBSTEP = 12.0
-_CONTRACTS_PER_TICK = 36.0
+_QUIET_CONTRACTS = 480.0
+_CONTRACTS_PER_TICK_TRAVELLED = 20.0
+_CONTRACTS_PER_TICK_OF_RANGE = 60.0
 
 
 class BarLaw(NamedTuple):
@@ -119,7 +120,7 @@ def simulate(
     gaps[1:, 0] = np.rint(draws.normal(calendar.sessions - 1) * gap_sigma)
     level = _START_TICKS + np.cumsum((close + gaps).ravel()).reshape(shape)
     opening = level - close
-    volume = _volume(travelled, draws, calendar)
+    volume = _volume(travelled, (high - low).astype(np.float64), draws, calendar)
     first, last = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     first[1:, 0], last[:, -1] = True, True
     bars = Bars.from_arrays(
@@ -156,8 +157,9 @@ def _steps(law: BarLaw, draws: Draws) -> NDArray[np.int32]:
     return steps
 
 
-def _volume(travelled: F64, draws: Draws, calendar: Calendar) -> F64:
-    """Return whole contracts per bar: more at the open and close, and more when the price travels."""
+def _volume(travelled: F64, spread: F64, draws: Draws, calendar: Calendar) -> F64:
+    """Return whole contracts per bar: more at the open and close, and more when the price travels far."""
     season = 0.6 + 1.2 * calendar.position * calendar.position
-    activity = _CONTRACTS_PER_SUBSTEP * SUBSTEPS + _CONTRACTS_PER_TICK * travelled
-    return np.floor(season * activity * (0.5 + draws.uniform(*travelled.shape)))
+    path = _CONTRACTS_PER_TICK_TRAVELLED * travelled + _CONTRACTS_PER_TICK_OF_RANGE * spread
+    chance = 0.75 + 0.5 * draws.uniform(*travelled.shape)
+    return np.floor(season * (_QUIET_CONTRACTS + path) * chance)

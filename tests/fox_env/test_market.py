@@ -1,0 +1,184 @@
+"""Market: ticks, physics columns, warm-up, splits as views, annualisation, refusals."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fox_env import _layout
+from fox_env.bars import Bars
+from fox_env.contracts import ContractSpec
+from fox_env.errors import ConfigError, DataError
+from fox_env.market import Market, bars_per_year, to_ticks
+
+SPEC = ContractSpec("T", tick_size=0.25, multiplier=50.0)
+DAY = 86_400_000_000_000
+MINUTE = 60_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def make_bars(length: int = 1000, session: int = 100, **change: Any) -> Bars:
+    rng = np.random.default_rng(5)
+    close = 5000.0 + 0.25 * np.cumsum(rng.integers(-4, 5, length))
+    row = np.arange(length)
+    fields = {
+        "ts": 1_704_205_800_000_000_000 + (row // session) * DAY + (row % session) * MINUTE,
+        "open": close,
+        "high": close + 0.5,
+        "low": close - 0.25,
+        "close": close,
+        "volume": rng.integers(1, 500, length),
+    }
+    return Bars.from_arrays(**(fields | change))
+
+
+def test_seven_bars_are_a_market() -> None:
+    market = Market.from_bars(make_bars(7), SPEC, warmup=0)
+    assert len(market) == 7 and market.first_ready == 0
+    assert market.features.shape == (7, 86) and np.isfinite(market.features).all()
+
+
+@pytest.mark.parametrize(
+    ("length", "warmup", "ready"), [(1000, None, 240), (1000, 17, 17), (100, None, 98), (1, None, 0)]
+)
+def test_first_ready(length: int, warmup: int | None, ready: int) -> None:
+    assert Market.from_bars(make_bars(length), SPEC, warmup).first_ready == ready
+
+
+def test_warning_when_the_data_are_shorter_than_the_warm_up(caplog: pytest.LogCaptureFixture) -> None:
+    Market.from_bars(make_bars(241), SPEC)
+    assert "fewer than the warm-up" in caplog.text
+
+
+def test_prices_near_the_grid_are_whole_ticks_and_others_stay() -> None:
+    price = np.array([100.25, 100.2501, 0.07, 100.30, -37.63])
+    assert to_ticks(price, 0.25)[:2].tolist() == [401.0, 401.0]
+    assert to_ticks(price, 0.01)[[2, 4]].tolist() == [7.0, -3763.0]
+    assert to_ticks(price, 0.25)[3] == 100.30 / 0.25
+
+
+def test_physics_columns() -> None:
+    market = Market.from_bars(make_bars(), SPEC)
+    columns, bars = market.columns, market.bars
+    np.testing.assert_array_equal(columns.close * 0.25, bars.close)
+    np.testing.assert_array_equal(columns.volume, bars.volume)
+    assert columns.mean_volume[500] == pytest.approx(bars.volume[481:501].mean())  # type: ignore[index]
+    assert (columns.atr >= 1.0).all()
+    gap = (columns.flags & _layout.BarFlag.GAP) != 0
+    end = (columns.flags & _layout.BarFlag.SESSION_END) != 0
+    np.testing.assert_array_equal(np.flatnonzero(gap), np.arange(100, 1000, 100))
+    np.testing.assert_array_equal(np.flatnonzero(end), np.arange(99, 999, 100))
+    assert columns.session_progress[[200, 299]].tolist() == [0.0, 1.0]
+    for name, column in vars(columns).items():
+        assert len(column) == 1000 and not column.flags.writeable and column.flags.c_contiguous, name
+
+
+def test_columns_of_a_shorter_series_are_a_prefix() -> None:
+    whole, cut = (Market.from_bars(bars, SPEC).columns for bars in (make_bars(), make_bars()[:777]))
+    for name in ("open", "high", "low", "close", "volume", "atr", "mean_volume", "session_progress"):
+        np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name)[:777])
+
+
+def test_unknown_volume_is_zero_and_said() -> None:
+    market = Market.from_bars(make_bars(volume=None), SPEC)
+    assert not market.has_volume and not market.columns.volume.any()
+    assert Market.from_bars(make_bars(), SPEC).has_volume
+
+
+def test_cache_changes_nothing() -> None:
+    built, stored, read = (Market.from_bars(make_bars(), SPEC, cache=cache) for cache in (False, True, True))
+    for market in (stored, read):
+        np.testing.assert_array_equal(market.features.view(np.uint32), built.features.view(np.uint32))
+
+
+def test_split_shares_the_arrays() -> None:
+    market = Market.from_bars(make_bars(), SPEC)
+    parts = market.split(0.6, 0.2, 0.2, embargo=60)
+    assert [len(part) for part in parts] == [540, 140, 200]
+    assert [part.first_ready for part in parts] == [240, 0, 0]
+    for part, first in zip(parts, (0, 600, 800), strict=True):
+        rows = slice(first, first + len(part))
+        np.testing.assert_array_equal(part.features, market.features[rows])
+        np.testing.assert_array_equal(part.bars.ts, market.bars.ts[rows])
+        assert np.shares_memory(part.features, market.features)
+        assert np.shares_memory(part.bars.close, market.bars.close)
+        for name, column in vars(part.columns).items():
+            assert np.shares_memory(column, getattr(market.columns, name))
+        assert part.bars_per_year == market.bars_per_year and part.contract is market.contract
+
+
+def test_warm_up_reaches_into_the_parts_it_covers() -> None:
+    market = Market.from_bars(make_bars(), SPEC)
+    assert [part.first_ready for part in market.split(0.1, 0.2, 0.7)] == [98, 140, 0]
+
+
+@pytest.mark.parametrize(
+    ("fractions", "embargo", "message"),
+    [
+        ((), 0, "positive"),
+        ((0.5, 0.0), 0, "positive"),
+        ((0.8, 0.3), 0, "at most 1"),
+        ((0.5, 0.5), -1, "embargo"),
+        ((0.1, 0.9), 99, "part 1 would have 1 of 1000 bars"),
+    ],
+)
+def test_split_refuses(fractions: tuple[float, ...], embargo: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Market.from_bars(make_bars(), SPEC).split(*fractions, embargo=embargo)
+
+
+def test_bars_per_year_follows_the_calendar_of_the_data() -> None:
+    minutes = np.arange(30 * 1440, dtype=np.int64) * MINUTE
+    assert bars_per_year(minutes) == pytest.approx(525_960.0)
+    days = np.arange(0, 5 * 365, dtype=np.int64)
+    weekdays = days[(days % 7) < 5] * DAY
+    assert bars_per_year(weekdays) == pytest.approx(365.25 * 5 / 7, rel=1e-3)
+    one_day = np.arange(390, dtype=np.int64) * MINUTE
+    assert bars_per_year(one_day) == 390 * 252
+
+
+def test_rolls_are_refused_but_a_column_of_zeros_is_not() -> None:
+    gaps = np.zeros(1000)
+    assert len(Market.from_bars(make_bars(roll_gap=gaps), SPEC)) == 1000
+    gaps[321] = -1.25
+    with pytest.raises(
+        DataError, match=r"row 321, column roll_gap: rolls are not part of the physics yet; use"
+    ):
+        Market.from_bars(make_bars(roll_gap=gaps), SPEC)
+
+
+def test_refusals_name_the_mend() -> None:
+    with pytest.raises(ConfigError, match="warmup must not be negative"):
+        Market.from_bars(make_bars(), SPEC, warmup=-1)
+    with pytest.raises(ConfigError, match="Unknown contract"):
+        Market.from_bars(make_bars(), "NOPE")
+    with pytest.raises(DataError, match=r"row 0: .* exceed 2\^50 ticks .* tick_size"):
+        Market.from_bars(make_bars(), replace(SPEC, tick_size=1e-13))
+
+
+def test_pickle_round_trip() -> None:
+    market = Market.from_bars(make_bars(), SPEC)
+    again = pickle.loads(pickle.dumps(Market.from_bars(make_bars(), SPEC)))
+    np.testing.assert_array_equal(again.features, market.features)
+    np.testing.assert_array_equal(again.columns.atr, market.columns.atr)
+    assert again.contract == market.contract and repr(again) == repr(market)
+
+
+def test_from_file_reads_bars(tmp_path: Path) -> None:
+    bars = make_bars(300)
+    rows = zip(bars.ts // 1_000_000_000, bars.open, bars.high, bars.low, bars.close, bars.volume, strict=True)  # type: ignore[arg-type]
+    text = "timestamp,open,high,low,close,volume\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    path = tmp_path / "bars.csv"
+    path.write_text(text)
+    market = Market.from_file(path, SPEC, label="close")
+    np.testing.assert_array_equal(market.features, Market.from_bars(bars, SPEC).features)
+    assert market.contract is SPEC and market.first_ready == 240
