@@ -83,7 +83,9 @@ def check_account(market: Market) -> None:
         if not np.allclose(info["equity"], equity, rtol=1e-12, atol=0):
             raise SystemExit("equity differs from cash + unrealised: not timed")
         if not (
-            np.isfinite(obs).all() and np.abs(obs).max() <= _layout.OBS_LIMIT and np.isfinite(reward).all()
+            np.isfinite(obs).all()
+            and np.abs(obs).max() <= _layout.Observation.LIMIT
+            and np.isfinite(reward).all()
         ):
             raise SystemExit("an observation or reward is not finite or out of range: not timed")
     env.close()
