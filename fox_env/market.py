@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 SNAP_TICKS = 0.02
 """A price this close to the tick grid is taken to be on it; the rest is rounding of the file."""
 
-_MOST_TICKS = 2.0**50
+_MOST = 2.0**50
 _PRICE_COLUMNS = ("bid", "ask")
 _DAY_NS = 86_400_000_000_000
 _YEAR_NS = 365.25 * _DAY_NS
@@ -249,9 +249,10 @@ def to_ticks(price: Float, tick_size: float) -> Float:
     tick_size : float
         Price units per tick.
     """
-    ticks = price / tick_size
-    grid = np.rint(ticks)
-    return np.where(np.abs(ticks - grid) <= SNAP_TICKS, grid, ticks)
+    with np.errstate(over="ignore", invalid="ignore"):  # absurd prices become infinite and are refused later
+        ticks = price / tick_size
+        grid = np.rint(ticks)
+        return np.where(np.abs(ticks - grid) <= SNAP_TICKS, grid, ticks)
 
 
 def bars_per_year(ts: NDArray[np.int64]) -> float:
@@ -287,13 +288,17 @@ def _first_ready(wanted: int, length: int) -> int:
 def _inputs(bars: Bars, spec: ContractSpec) -> Inputs:
     """Convert prices to ticks and add the physics' volatility and volume columns."""
     ticks = {name: to_ticks(getattr(bars, name), spec.tick_size) for name in ("open", "high", "low", "close")}
-    largest = np.maximum(np.abs(ticks["high"]), np.abs(ticks["low"]))
-    if (bad := np.flatnonzero(~(largest <= _MOST_TICKS))).size:
-        raise DataError(
-            f"Market: row {bad[0]}: high {bars.high[bad[0]]:g}, low {bars.low[bad[0]]:g} exceed 2^50 ticks "
-            f"of {spec.tick_size:g} ({spec.symbol}); correct the price or the contract's tick_size."
-        )
+    for name in ("high", "low"):
+        if (bad := np.flatnonzero(~(np.abs(ticks[name]) <= _MOST))).size:
+            raise DataError(
+                f"Market: row {bad[0]}, column {name}: {getattr(bars, name)[bad[0]]:g} exceeds 2^50 ticks of "
+                f"{spec.tick_size:g} ({spec.symbol}); correct the price or the contract's tick_size."
+            )
     traded = np.zeros(len(bars)) if bars.volume is None else bars.volume
+    if (bad := np.flatnonzero(traded > _MOST)).size:
+        raise DataError(
+            f"Market: row {bad[0]}, column volume: {traded[bad[0]]:g} exceeds 2^50; correct the volume."
+        )
     atr, mean_volume = _native.physics_columns(ticks["high"], ticks["low"], ticks["close"], traded)
     return Inputs(
         ts=bars.ts,

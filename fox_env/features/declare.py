@@ -21,6 +21,7 @@ from fox_env.features.calendar import (
 from fox_env.features.windows import F64, change, ratio, window_mean
 
 _BVC_WINDOW = 60
+_MOST_RECORDED = 2.0**50
 Kept = TypeVar("Kept")
 
 
@@ -151,8 +152,8 @@ class Inputs:
 
 
 def recorded(column: F64) -> F64:
-    """Return a recorded column with missing values (not finite) as zero."""
-    return np.where(np.isfinite(column), column, 0.0)
+    """Return a recorded column with missing (not finite) and absurd values as zero."""
+    return np.where(np.abs(column) <= _MOST_RECORDED, column, 0.0)
 
 
 @dataclass(frozen=True)

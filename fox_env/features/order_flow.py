@@ -90,7 +90,8 @@ def _volume_trend(x: Inputs) -> F64:
 def _spread(x: Inputs) -> F64:
     if not x.extra.keys() >= QUOTES:
         return x.zeros
-    return recorded(x.extra["ask"] - x.extra["bid"]) / x.atr
+    with np.errstate(invalid="ignore"):  # a side without a price makes the spread missing, not wrong
+        return recorded(x.extra["ask"] - x.extra["bid"]) / x.atr
 
 
 def _book_imbalance(x: Inputs, window: int) -> F64:
@@ -189,9 +190,7 @@ ORDER_FLOW = [
         "Amihud 2002, in differences",
         _illiquidity,
     ),
-    _row(
-        "depth_per_tick", 19, "V / (H - L + ATR) against its mean of 20 bars, - 1", "depth proxy", _depth
-    ),
+    _row("depth_per_tick", 19, "V / (H - L + ATR) against its mean of 20 bars, - 1", "depth proxy", _depth),
     _row("volume_trend", 59, "mean V of 5 bars / mean V of 60 bars - 1", "trade intensity", _volume_trend),
     _row("spread", 0, "(ask - bid) / ATR where recorded, else 0", "quotes", _spread),
     _row(

@@ -7,14 +7,12 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
-Combine = Callable[..., Any]
+
+_TINY = 1e-100
 
 
 def lag(x: F64, rows: int) -> F64:
@@ -34,9 +32,12 @@ def change(x: F64, rows: int = 1) -> F64:
 
 
 def ratio(numerator: F64, denominator: F64) -> F64:
-    """Return ``numerator / denominator`` where the denominator is positive, else zero."""
+    """Return ``numerator / denominator`` where the denominator is positive, else zero.
+
+    A denominator below 1e-100 counts as zero: the quotient could overflow.
+    """
     out = np.zeros_like(numerator)
-    np.divide(numerator, denominator, out=out, where=denominator > 0.0)
+    np.divide(numerator, denominator, out=out, where=denominator > _TINY)
     return out
 
 

@@ -127,6 +127,25 @@ def test_removing_later_bars_changes_no_bit(
     assert_same_bits(features(bars[:cut]), table[:cut])
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    scale=st.sampled_from([1e-9, 1.0, 1e11]),
+    volume=st.sampled_from([0.0, 5e-324, 1e-300, 1e-8, 1.0, 1e15]),
+    record=st.sampled_from([np.nan, np.inf, -1e308, 1e308, 5e-324, 0.0]),
+)
+def test_extreme_values_stay_finite(seed: int, scale: float, volume: float, record: float) -> None:
+    bars = scaled(random_bars(300, seed), scale, -5000.0 * scale)
+    rng = np.random.default_rng(seed)
+    amounts = np.where(rng.random(300) < 0.5, volume, rng.integers(0, 2, 300))
+    names = ("bid", "ask", "bid_size", "ask_size", "buy_volume", "sell_volume")
+    chosen = {name: np.where(rng.random(300) < 0.5, record, rng.random(300)) for name in names}
+    extra = chosen if seed % 2 else {}
+    with np.errstate(all="raise", under="ignore"):
+        table = features(replace(bars, volume=amounts, extra=extra))
+    assert np.isfinite(table).all() and np.abs(table).max() <= 10.0
+
+
 def test_changing_later_bars_changes_no_bit() -> None:
     bars = random_bars(3000, session=390)
     table = features(bars)

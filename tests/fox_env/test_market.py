@@ -161,8 +161,12 @@ def test_refusals_name_the_mend() -> None:
         Market.from_bars(make_bars(), SPEC, warmup=-1)
     with pytest.raises(ConfigError, match="Unknown contract"):
         Market.from_bars(make_bars(), "NOPE")
-    with pytest.raises(DataError, match=r"row 0: .* exceed 2\^50 ticks .* tick_size"):
+    with pytest.raises(DataError, match=r"row 0, column high: .* exceeds 2\^50 ticks .* tick_size"):
         Market.from_bars(make_bars(), replace(SPEC, tick_size=1e-13))
+    volume = np.ones(1000)
+    volume[7] = 1e300
+    with pytest.raises(DataError, match=r"row 7, column volume: 1e\+300"):
+        Market.from_bars(make_bars(volume=volume), SPEC)
 
 
 def test_pickle_round_trip() -> None:
