@@ -29,9 +29,7 @@ install: $(STAMP) ## create the environment and install the package, editable, w
 demo: $(STAMP) ## train a small agent on real (or embedded) bars, validate it, say where the report is
 	@run=runs/demo-$$(date +%Y%m%d-%H%M%S); \
 	$(PY) scripts/train_dqn.py --preset smoke $(DEMO_DATA) --seed 0 --logdir $$run; \
-	echo; \
-	echo "Report:  $$run/report.html"; \
-	echo "Curves:  $(VENV)/bin/tensorboard --logdir $$run/tb"
+	echo "Open $$run/report.html in a browser; see the curves with $(VENV)/bin/tensorboard --logdir $$run/tb"
 
 test: $(STAMP) ## run the test suite (no GPU needed, under ten minutes on two cores)
 	$(PY) -m pytest -m "not slow and not gpu"
