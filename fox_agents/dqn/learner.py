@@ -14,10 +14,19 @@ from fox_agents.dqn.c51 import cross_entropy, project, support_atoms
 from fox_agents.dqn.network import BranchingC51, greedy, taken
 from fox_agents.dqn.replay import Batch
 from fox_env import _layout
+from fox_env._layout import Context, Observation, Portfolio
 
 __all__ = ["Learner"]
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5  # Adam; a larger epsilon than usual, as distributional agents use
+# These count up over an episode. One pass over a long period would take them far outside what short training episodes
+# show, and they say nothing about the next bars: the drawdown and the margin headroom tell how safe the account is.
+_COUNTERS = (
+    Observation.PORTFOLIO + Portfolio.EQUITY_RATIO,
+    Observation.PORTFOLIO + Portfolio.COSTS_PAID,
+    Observation.PORTFOLIO + Portfolio.TRADES,
+    Observation.CONTEXT + Context.EPISODE_PROGRESS,
+)
 _ALIGN = 64  # floats; keeps every layer's view on the boundary that fast matrix kernels want
 
 
@@ -40,7 +49,7 @@ class Learner:
         self.branches = _layout.ACTION_BRANCHES
         with torch.random.fork_rng(devices=[]):  # the caller's generator is none of our business
             torch.manual_seed(config.seed)
-            network = BranchingC51(_layout.Observation.SIZE, self.branches, config.atoms, config.hidden)
+            network = BranchingC51(Observation.SIZE, self.branches, config.atoms, config.hidden, _COUNTERS)
         self.network = network.to(device)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.parameters = _flatten(self.network)

@@ -27,10 +27,23 @@ class BranchingC51(nn.Module):
         Atoms of each distribution.
     hidden : int
         Width of both trunk layers.
+    ignored : Sequence[int]
+        Entries of the observation that the network does not see.
     """
 
-    def __init__(self, observation_size: int, branches: Sequence[int], atoms: int, hidden: int) -> None:
+    def __init__(
+        self,
+        observation_size: int,
+        branches: Sequence[int],
+        atoms: int,
+        hidden: int,
+        ignored: Sequence[int] = (),
+    ) -> None:
         super().__init__()
+        seen = torch.ones(observation_size)
+        seen[list(ignored)] = 0.0
+        self.seen: Tensor
+        self.register_buffer("seen", seen, persistent=False)
         self.branches = tuple(branches)
         self.atoms = atoms
         self.trunk = nn.Sequential(
@@ -46,7 +59,7 @@ class BranchingC51(nn.Module):
 
     def forward(self, observation: Tensor) -> Tensor:
         """(B, observation_size) float32 to logits (B, sum(branches), atoms)."""
-        h = self.trunk(observation)
+        h = self.trunk(observation * self.seen)
         value = self.value(h).view(-1, len(self.branches), 1, self.atoms)
         advantage = self.advantage(h).view(-1, sum(self.branches), self.atoms).split(self.branches, dim=1)
         heads = [value[:, b] + a - a.mean(dim=1, keepdim=True) for b, a in enumerate(advantage)]

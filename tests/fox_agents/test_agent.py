@@ -1,0 +1,274 @@
+"""The branching agent in the environment: learning loop, bit-exact resume, acting, and what the loop may not do."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from gymnasium.vector import AutoresetMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import fox_agents  # noqa: E402
+from fox_agents.api import Agent, Callback  # noqa: E402
+from fox_agents.checkpoint import CheckpointError  # noqa: E402
+from fox_agents.dqn.agent import BDQAgent  # noqa: E402
+from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic  # noqa: E402
+from fox_env.errors import ConfigError, FoxError  # noqa: E402
+
+ENVS = 8
+SMALL = {
+    "hidden": 16,
+    "atoms": 11,
+    "batch_size": 16,
+    "replay_size": 400,
+    "learning_starts": 64,
+    "epsilon_steps": 600,
+    "epoch_steps": 160,
+}
+RULES = EnvConfig(reward="risk", horizon=23, exploration_scale=1.0, saboteur=(0.5, 2.0))
+
+
+@pytest.fixture(scope="module")
+def market() -> Market:
+    return synthetic.regimes(seed=0, sessions=3)
+
+
+def environment(market: Market, rules: EnvConfig = RULES, envs: int = ENVS) -> FoxFuturesVectorEnv:
+    return FoxFuturesVectorEnv(
+        envs,
+        market,
+        rules,
+        backend="cpu",
+        output="torch",
+        autoreset_mode=AutoresetMode.SAME_STEP,
+        copy=False,
+        info_level="learn",
+    )
+
+
+def new(market: Market, **changes: Any) -> BDQAgent:
+    agent = fox_agents.make("bdq", environment(market), {**SMALL, **changes})
+    assert isinstance(agent, BDQAgent)
+    return agent
+
+
+def fingerprint(agent: BDQAgent) -> dict[str, bytes]:
+    """Every byte that decides how learning goes on."""
+    assert agent.env is not None
+    tensors = {**agent.learner.tensors(), **agent._loop_tensors()}
+    state = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+    return state | {name: np.asarray(a).tobytes() for name, a in agent.env.state_dict().items()}
+
+
+class Until(Callback):
+    """Stops after a number of iterations, and notes the diagnostics of the epochs."""
+
+    def __init__(self, iterations: int | None = None) -> None:
+        self.left, self.epochs = iterations, []  # type: ignore[var-annotated]
+
+    def on_iteration(self, agent: Agent) -> bool:
+        if self.left is None:
+            return True
+        self.left -= 1
+        return self.left > 0
+
+    def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
+        self.epochs.append((agent.env_steps, dict(diagnostics)))
+
+
+def test_the_agent_follows_the_protocol(market: Market) -> None:
+    assert isinstance(new(market), Agent)
+
+
+def test_same_seed_same_bytes_and_another_seed_other_bytes(market: Market) -> None:
+    agents = [new(market, seed=seed) for seed in (3, 3, 4)]
+    for agent in agents:
+        agent.learn(320)
+    assert fingerprint(agents[0]) == fingerprint(agents[1])
+    assert fingerprint(agents[0])["network.value.bias"] != fingerprint(agents[2])["network.value.bias"]
+
+
+def test_two_epochs_and_a_resume_equal_four_epochs(market: Market, tmp_path: Path) -> None:
+    whole, notes = new(market), Until()
+    whole.learn(640, [notes])
+    first, notes1 = new(market), Until()
+    first.learn(320, [notes1])
+    first.save(tmp_path / "c")
+    second, notes2 = fox_agents.load(tmp_path / "c", environment(market)), Until()
+    assert isinstance(second, BDQAgent)
+    assert fingerprint(second) == fingerprint(first)
+    second.learn(640, [notes2])
+    assert fingerprint(second) == fingerprint(whole)
+    assert notes1.epochs + notes2.epochs == notes.epochs
+    assert [step for step, _ in notes.epochs] == [160, 320, 480, 640]
+
+
+def test_a_stop_in_the_middle_of_an_epoch_resumes_bit_for_bit(market: Market, tmp_path: Path) -> None:
+    whole, notes = new(market), Until()
+    whole.learn(480, [notes])
+    first, stopped = new(market), Until(iterations=27)
+    first.learn(480, [stopped])
+    assert first.env_steps == 27 * ENVS
+    first.save(tmp_path / "c")
+    second, rest = fox_agents.load(tmp_path / "c", environment(market)), Until()
+    assert isinstance(second, BDQAgent)
+    second.learn(480, [rest])
+    assert fingerprint(second) == fingerprint(whole)
+    assert stopped.epochs + rest.epochs == notes.epochs
+
+
+def test_learning_changes_the_network_and_reports_it(market: Market) -> None:
+    agent = new(market)
+    before = agent.learner.parameters.clone()
+    notes = Until()
+    agent.learn(320, [notes])
+    assert not torch.equal(before, agent.learner.parameters)
+    values = notes.epochs[-1][1]
+    assert values["updates"] == 160 / ENVS
+    assert values["epsilon"] == pytest.approx(1.0 - 0.95 * 320 / 600)
+    assert values["episodes"] == pytest.approx(ENVS * 20 / 23, abs=ENVS)
+    shares = [values[f"share_{name}"] for name in ("short", "hold", "long", "flat")]
+    assert sum(shares) == pytest.approx(1.0)
+    assert all(np.isfinite(v) for v in values.values())
+
+
+def test_replay_holds_what_the_environment_did(market: Market) -> None:
+    """Within an episode the stored next observation is the next row's observation; at its end it is not."""
+    agent = new(market)
+    agent.learn(40 * ENVS)
+    assert agent._replay is not None
+    stored = {name: tensor[:40] for name, tensor in agent._replay.tensors().items() if tensor.dim() > 1}
+    done = stored["done"][:-1]
+    same = (stored["next_observation"][:-1] == stored["observation"][1:]).all(-1)
+    assert done.any() and not done.all()
+    assert same[~done].all()
+    assert not same[done].any()
+    assert not (stored["observation"][1:] == stored["observation"][:-1]).all(-1).any()
+    assert stored["next_mask"][:-1][done].all()
+    assert stored["active"][..., 0].all()
+    assert not stored["active"][..., 1:].all()
+
+
+def test_a_loaded_policy_acts_alike_without_an_environment(market: Market, tmp_path: Path) -> None:
+    agent = new(market)
+    agent.learn(320)
+    agent.save(tmp_path / "c", policy_only=True)
+    loaded = fox_agents.load(tmp_path / "c")
+    obs = np.random.default_rng(0).normal(size=(50, 128)).astype(np.float32)
+    masks = np.ones((50, 13), dtype=bool)
+    masks[:, 2] = False
+    actions = agent.act(obs, deterministic=True, masks=masks)
+    assert isinstance(actions, np.ndarray) and actions.dtype == np.int64 and actions.shape == (50, 4)
+    assert (actions[:, 0] != 2).all()
+    assert (actions.max(axis=0) < (4, 3, 3, 3)).all()
+    np.testing.assert_array_equal(loaded.act(obs, deterministic=True, masks=masks), actions)
+    tensor = agent.act(torch.from_numpy(obs), deterministic=True, masks=torch.from_numpy(masks))
+    assert isinstance(tensor, torch.Tensor) and tensor.numpy().tolist() == actions.tolist()
+    assert getattr(loaded, "env_config", None) == RULES
+    with pytest.raises(ConfigError, match="no environment"):
+        loaded.learn(1000)
+
+
+def test_acting_greedily_draws_nothing(market: Market) -> None:
+    agent = new(market)
+    before = agent.generator.get_state().clone()
+    agent.act(np.zeros((4, 128), np.float32), deterministic=True)
+    assert torch.equal(agent.generator.get_state(), before)
+    agent.act(np.zeros((4, 128), np.float32), deterministic=False)
+    assert not torch.equal(agent.generator.get_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("rules", "envs", "message"),
+    [
+        (RULES.replace(half_spread_ticks=1.0), ENVS, "environment differs in half_spread_ticks"),
+        (RULES, 4, "num_envs: saved 8, now 4"),
+    ],
+)
+def test_a_resume_in_another_environment_names_the_difference(
+    market: Market, tmp_path: Path, rules: EnvConfig, envs: int, message: str
+) -> None:
+    agent = new(market)
+    agent.learn(80)
+    agent.save(tmp_path / "c")
+    with pytest.raises(CheckpointError, match=message):
+        fox_agents.load(tmp_path / "c", environment(market, rules, envs))
+
+
+def test_a_resume_on_other_data_is_refused(market: Market, tmp_path: Path) -> None:
+    agent = new(market)
+    agent.learn(80)
+    agent.save(tmp_path / "c")
+    with pytest.raises(CheckpointError, match="data differs in digest"):
+        fox_agents.load(tmp_path / "c", environment(synthetic.regimes(seed=1, sessions=3)))
+
+
+def test_a_diverged_run_fails_loudly(market: Market) -> None:
+    agent = new(market, lr=1e30)
+    with pytest.raises(FoxError, match=r"diverged.*lower agent\.lr"):
+        agent.learn(3200)
+
+
+def test_an_environment_that_does_not_fit_is_refused(market: Market) -> None:
+    env = FoxFuturesVectorEnv(4, market, RULES, backend="cpu", output="torch", info_level="learn")
+    with pytest.raises(ConfigError, match="SAME_STEP"):
+        fox_agents.make("bdq", env, SMALL).learn(100)
+
+
+class _CountReads(TorchDispatchMode):
+    """Counts the operations that would make the host wait for a GPU."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "masked_select")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in self.WAITING:
+            self.reads.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_loop_never_reads_a_value_back(market: Market) -> None:
+    agent = new(market)
+    agent.learn(160)
+    with _CountReads() as counter:
+        for _ in range(3):
+            agent._collect()
+            agent._update()
+    assert counter.reads == []
+    with _CountReads() as counter:  # the counter itself works
+        agent.learner.updates.item()
+    assert counter.reads == ["_local_scalar_dense"]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_captured_loop_equals_the_eager_one() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    market = synthetic.regimes(seed=0, sessions=3)
+    runs = []
+    for eager_calls in (3, 1_000_000):
+        env = FoxFuturesVectorEnv(
+            ENVS,
+            market,
+            RULES,
+            backend="cuda",
+            output="torch",
+            autoreset_mode=AutoresetMode.SAME_STEP,
+            copy=False,
+            info_level="learn",
+        )
+        agent = BDQAgent(env, SMALL)
+        agent.learn(ENVS)
+        agent._collect._EAGER_CALLS = agent._update._EAGER_CALLS = eager_calls
+        agent.learn(640)
+        assert agent.learner.updates.item() == pytest.approx((640 - 64) / ENVS + 1)
+        runs.append(agent.learner.parameters.cpu())
+    torch.testing.assert_close(runs[0], runs[1], atol=1e-5, rtol=1e-4)
