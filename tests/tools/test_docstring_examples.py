@@ -1,0 +1,29 @@
+"""The examples in the docstrings give what they show."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import fox_agents
+import fox_env
+
+MODULES = [
+    module.name
+    for package in (fox_env, fox_agents)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not module.name.endswith("__main__")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert results.failed == 0
+
+
+def test_some_modules_have_examples() -> None:
+    finder = doctest.DocTestFinder()
+    tests = [t for name in MODULES for t in finder.find(importlib.import_module(name)) if t.examples]
+    assert len(tests) >= 3
