@@ -1,0 +1,203 @@
+"""A training run end to end: files, curves, resume without doubled steps, model selection, interruption."""
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("tensorboard")
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
+
+from fox_agents import callbacks, training  # noqa: E402
+from fox_agents.api import Agent  # noqa: E402
+from fox_agents.callbacks import RunLog  # noqa: E402
+from fox_agents.checkpoint import CheckpointError, CheckpointStore  # noqa: E402
+from fox_agents.config import DataConfig, RunConfig, run_config_from_dict  # noqa: E402
+from fox_agents.training import load_best, load_market, load_run, new_run, split_market, train  # noqa: E402
+from fox_env.errors import ConfigError  # noqa: E402
+
+
+def config(total: int = 640) -> RunConfig:
+    return run_config_from_dict(
+        {
+            "data": {"synthetic": "regimes:seed=0,sessions=4", "embargo": 20},
+            "env": {"reward": "risk", "horizon": 50},
+            "agent": {
+                "hidden": 16,
+                "atoms": 11,
+                "batch_size": 16,
+                "replay_size": 400,
+                "learning_starts": 64,
+                "epoch_steps": 160,
+                "epsilon_steps": 400,
+            },
+            "train": {"num_envs": 8, "total_steps": total, "validation_envs": 4},
+        }
+    )
+
+
+def run(directory: Path, settings: RunConfig | None = None, **options: Any) -> training.Outcome:
+    settings = settings or config()
+    if not options.get("resume"):
+        new_run(directory, settings)
+    return train(settings, directory, backend="cpu", **options)
+
+
+def curves(directory: Path) -> dict[str, list[tuple[int, float]]]:
+    events = EventAccumulator(str(directory / "tb"), size_guidance={"scalars": 0}).Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def parameters(directory: Path) -> bytes:
+    last = CheckpointStore(directory / "checkpoints").find("last")
+    assert last is not None
+    return (last / "learner.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, training.Outcome]:
+    directory = tmp_path_factory.mktemp("runs") / "whole"
+    return directory, run(directory)
+
+
+def test_a_run_directory_holds_what_it_should(finished: tuple[Path, training.Outcome]) -> None:
+    directory, outcome = finished
+    names = {path.name for path in directory.iterdir()}
+    assert names == {"config.toml", "checkpoints", "tb", "health.jsonl", "metrics.json", "report.html"}
+    assert load_run(directory) == config()
+    written = json.loads((directory / "metrics.json").read_text())
+    assert written["selected"] == outcome.selected
+    assert list(written["validation"]) == ["bdq", "flat", "random", "buy_and_hold"]
+    assert written["validation"]["flat"]["total_return"] == 0.0
+    assert written["env_steps"] == 640
+
+
+def test_curves_have_one_value_per_step(finished: tuple[Path, training.Outcome]) -> None:
+    found = curves(finished[0])
+    assert {tag.split("/")[0] for tag in found} == {"train", "val", "perf"}
+    for tag in ("train/loss", "train/epsilon", "val/total_return", "perf/env_steps_per_second"):
+        assert [step for step, _ in found[tag]] == [160, 320, 480, 640], tag
+
+
+def test_flat_wins_the_selection_unless_the_agent_earns(finished: tuple[Path, training.Outcome]) -> None:
+    outcome = finished[1]
+    earns = outcome.results[0].metrics["mean_return_lower_bound"] > 0.0
+    assert outcome.selected == ("bdq" if earns else "flat")
+
+
+def test_the_best_agent_can_be_loaded(finished: tuple[Path, training.Outcome]) -> None:
+    best = load_best(finished[0])
+    assert best.name == "bdq"
+    store = CheckpointStore(finished[0] / "checkpoints")
+    entry = store.entry("best")
+    scores = [
+        json.loads(line)["mean_return_lower_bound"]
+        for line in (finished[0] / "health.jsonl").read_text().splitlines()
+        if json.loads(line)["group"] == "val"
+    ]
+    assert entry is not None and entry["score"] == max(scores)
+    assert best.env_steps == entry["step"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_the_resumed_run_equals_the_whole_one(
+    number: int, finished: tuple[Path, training.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopping(callbacks.TrainingCurves):
+        def on_iteration(self, agent: Agent) -> bool:
+            if agent.env_steps == 400:  # in the middle of an epoch
+                os.kill(os.getpid(), number)
+            return True
+
+    before = signal.getsignal(number)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "TrainingCurves", Stopping)
+        outcome = run(tmp_path / "cut")
+    assert outcome.interrupted and outcome.env_steps == 400 and outcome.selected is None
+    assert signal.getsignal(number) is before
+    again = run(tmp_path / "cut", resume=True)
+    assert not again.interrupted and again.env_steps == 640
+    assert parameters(tmp_path / "cut") == parameters(finished[0])
+    assert again.selected == finished[1].selected
+    ours, whole = curves(tmp_path / "cut"), curves(finished[0])
+    for tag in ("train/loss", "train/reward", "val/total_return"):
+        assert ours[tag] == whole[tag], tag
+
+
+def test_a_kill_after_later_epochs_purges_what_they_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is ahead of the checkpoint: the run dies while it saves the third epoch."""
+
+    def die(self: Any, agent: Agent) -> None:
+        if agent.env_steps == 480:
+            raise KeyboardInterrupt
+        original(self, agent)
+
+    original = callbacks.Validation.save_last
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks.Validation, "save_last", die)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "killed")
+    assert [s for s, _ in curves(tmp_path / "killed")["train/loss"]] == [160, 320, 480]
+    run(tmp_path / "killed", resume=True)
+    found = curves(tmp_path / "killed")
+    assert all([s for s, _ in values] == [160, 320, 480, 640] for values in found.values())
+    lines = [json.loads(line) for line in (tmp_path / "killed" / "health.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if line["group"] == "train"] == [160, 320, 480, 640]
+
+
+def test_the_time_limit_stops_and_still_reports(tmp_path: Path) -> None:
+    outcome = run(tmp_path / "short", config(total=10_000_000), time_limit=0.5)
+    assert not outcome.interrupted and 0 < outcome.env_steps < 10_000_000
+    assert [r.agent for r in outcome.results] == ["bdq", "flat", "random", "buy_and_hold"]
+
+
+def test_a_run_directory_is_never_mixed(tmp_path: Path) -> None:
+    new_run(tmp_path / "r", config())
+    with pytest.raises(ConfigError, match="already holds a run"):
+        new_run(tmp_path / "r", config())
+    with pytest.raises(ConfigError, match="no run in"):
+        load_run(tmp_path / "other")
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        train(config(), tmp_path / "r", backend="cpu", resume=True)
+
+
+def test_validation_comes_after_training_and_the_embargo() -> None:
+    data = config().data
+    market = load_market(data)
+    before, after = split_market(market, data)
+    assert len(before) + len(after) + 20 == len(market)
+    gap = after.bars.ts[0] - before.bars.ts[-1]
+    position = int((market.bars.ts == after.bars.ts[0]).argmax())
+    assert position == len(before) + 20 and gap > 0
+    assert after.first_ready == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (DataConfig(), "exactly one of"),
+        (DataConfig(file="a.csv", synthetic="regimes"), "exactly one of"),
+        (DataConfig(file="/no/such/bars.csv"), "no data file /no/such/bars.csv"),
+        (DataConfig(synthetic="regime"), "regimes"),
+    ],
+)
+def test_data_mistakes_are_named(data: DataConfig, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_market(data)
+
+
+def test_what_is_not_finite_stays_out_of_the_curves(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    values: Mapping[str, Any] = {"a": 1.0, "b": float("nan"), "notes": {"b": "why"}}
+    log.write("val", values, 10)
+    log.close()
+    assert set(curves(tmp_path)) == {"val/a"}
+    assert json.loads((tmp_path / "health.jsonl").read_text()) == {"step": 10, "group": "val", "a": 1.0}
