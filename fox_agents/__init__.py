@@ -1,5 +1,13 @@
 """Fox agents: agents by name, one way to evaluate them, and the first learner, a branching C51."""
 
+from importlib.util import find_spec
+
+_MISSING = [
+    name for name in ("rich", "safetensors", "tensorboard", "torch", "typer") if find_spec(name) is None
+]
+if _MISSING:
+    raise ImportError(f"fox_agents needs {', '.join(_MISSING)}; run `pip install 'fox-futures[agents]'`")
+
 from fox_agents.api import Agent, Callback
 from fox_agents.checkpoint import CheckpointError
 from fox_agents.evaluation import EvaluationResult, evaluate

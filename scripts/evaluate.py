@@ -3,13 +3,19 @@
 Example: python scripts/evaluate.py --run runs/one --agents flat,buy_and_hold --data bars.csv --contract ES
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+try:
+    from fox_agents import cli
+except ImportError as error:  # it names the missing extra
+    sys.exit(str(error))
+
 import typer
 
-from fox_agents import cli, evaluate, make
+from fox_agents import evaluate, make
 from fox_agents.config import load_run_config
 from fox_agents.registry import agent_class
 from fox_agents.report import comparison_table, write_report

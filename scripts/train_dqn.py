@@ -3,12 +3,17 @@
 Example: python scripts/train_dqn.py --preset smoke --synthetic regimes:seed=0
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
+try:
+    from fox_agents import cli
+except ImportError as error:  # it names the missing extra
+    sys.exit(str(error))
+
 import typer
 
-from fox_agents import cli
 from fox_agents.report import comparison_table
 from fox_agents.training import load_run, new_run, summary, train
 from fox_env.errors import ConfigError

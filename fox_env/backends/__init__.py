@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from fox_env.backends.base import Backend
 from fox_env.backends.buffers import BufferPlan
-from fox_env.errors import ConfigError
+from fox_env.errors import BackendError, ConfigError
 from fox_env.market import Market
 
 __all__ = ["Backend", "make_backend", "resolve_backend"]
@@ -21,7 +22,13 @@ def resolve_backend(name: str, *, torch_output: bool = False) -> str:
     ------
     ConfigError
         For another name.
+    BackendError
+        For torch output without PyTorch.
     """
+    if torch_output and find_spec("torch") is None:
+        raise BackendError(
+            "output='torch' needs PyTorch; install it with `pip install 'fox-futures[agents]'` or use output='numpy'"
+        )
     if name not in _NAMES:
         raise ConfigError(f"unknown backend {name!r}; use one of {', '.join(_NAMES)}")
     if name != "auto":
