@@ -14,16 +14,16 @@
 namespace FOX_NAMESPACE {
 
 struct Actions {
-    const void* values;     // see ActionFormat
+    const void* values;  // see ActionFormat
     i32 format;
     const f32* conviction;  // (N,) in [0, 1], or null
 };
 
 struct ResetRequest {
-    const u8* mask;       // (N,), or null for all
-    const i64* start;     // (N,) decision bar, negative for a draw; or null
-    const u64* keys;      // (N,) random keys, or null to go on with the present ones
-    const u32* streams;   // (N,) environment words of the counter; with keys
+    const u8* mask;      // (N,), or null for all
+    const i64* start;    // (N,) decision bar, negative for a draw; or null
+    const u64* keys;     // (N,) random keys, or null to go on with the present ones
+    const u32* streams;  // (N,) environment words of the counter; with keys
 };
 
 FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
@@ -34,9 +34,12 @@ FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
     return s;
 }
 
-FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s) {
+FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s, bool restarted) {
 #define FOX_STORE(type, name, meaning) a.name[i] = s.name;
-    FOX_STATE_FIELDS(FOX_STORE)
+    FOX_STEP_STATE_FIELDS(FOX_STORE)
+    if (restarted) {
+        FOX_EPISODE_STATE_FIELDS(FOX_STORE)
+    }
 #undef FOX_STORE
 }
 
@@ -45,6 +48,13 @@ FOX_FN void store_info(const InfoArrays& a, i64 i, const StepInfo& info) {
     if (a.name) a.name[i] = info.name;
     FOX_INFO_FIELDS(FOX_STORE)
 #undef FOX_STORE
+}
+
+// Whether anybody reads the info arrays; they are asked for all together or field by field.
+FOX_FN bool wants_info(const Batch& b) {
+#define FOX_WANTED(type, name, meaning) || b.info.name
+    return false FOX_INFO_FIELDS(FOX_WANTED);
+#undef FOX_WANTED
 }
 
 FOX_FN Intent decode_action(const Actions& a, i64 i) {
@@ -64,9 +74,7 @@ FOX_FN Intent decode_action(const Actions& a, i64 i) {
     return continuous_intent(((const f32*)a.values)[i]);
 }
 
-FOX_FN f64 conviction_of(const Actions& a, i64 i) {
-    return a.conviction ? clamp((f64)a.conviction[i], 0.0, 1.0) : 1.0;
-}
+FOX_FN f64 conviction_of(const Actions& a, i64 i) { return a.conviction ? clamp((f64)a.conviction[i], 0.0, 1.0) : 1.0; }
 
 FOX_FN void write_observation(f32* out, const Batch& b, i64 bar, const f32* account) {
     const f32* features = b.features + bar * OBS_FEATURE_STRIDE;
@@ -75,10 +83,11 @@ FOX_FN void write_observation(f32* out, const Batch& b, i64 bar, const f32* acco
 }
 
 // Keep the ended episode's last view, then begin the next episode.
+template <bool WITH_INFO>
 FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, i64 i, f32* account) {
     observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
     write_observation(b.final_obs + i * OBS_SIZE, b, s.bar, account);
-    store_info(b.final_info, i, out.info);
+    if (WITH_INFO) store_info(b.final_info, i, out.info);
     s.episode += 1;
     begin_episode(s, -1, b.params);
     mark_account(out.info, s, b.rows[s.bar], b.params);
@@ -95,19 +104,22 @@ FOX_FN Outcome step_after_end(EnvState& s, const Batch& b) {
 }
 
 // Step environment i. Its account entries go to `account` (OBS_ACCOUNT floats); returns the bar it now observes.
+template <bool WITH_INFO>
 FOX_FN i32 advance(const Batch& b, i64 i, const Actions& actions, f32* account) {
     EnvState s = load_state(b.state, i);
+    const i32 episode = s.episode;
     Outcome out;
     if (s.done) {
         out = step_after_end(s, b);
     } else {
         const Intent intent = decode_action(actions, i);
         if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
-        out = env_step(s, intent, conviction_of(actions, i), b, i);
-        if (s.done && b.params.autoreset_mode == AUTORESET_MODE_SAME_STEP) restart_same_step(s, out, b, i, account);
+        out = env_step<WITH_INFO>(s, intent, conviction_of(actions, i), b, i);
+        if (s.done && b.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
+            restart_same_step<WITH_INFO>(s, out, b, i, account);
     }
-    store_state(b.state, i, s);
-    store_info(b.info, i, out.info);
+    store_state(b.state, i, s, s.episode != episode);
+    if (WITH_INFO) store_info(b.info, i, out.info);
     b.reward[i] = out.reward;
     b.terminated[i] = (u8)out.end.terminated;
     b.truncated[i] = (u8)out.end.truncated;
@@ -127,7 +139,7 @@ FOX_FN i32 reset(const Batch& b, i64 i, const ResetRequest& request, f32* accoun
             s.ledger_count = 0;
         }
         begin_episode(s, request.start ? request.start[i] : -1, b.params);
-        store_state(b.state, i, s);
+        store_state(b.state, i, s, true);
     }
     store_info(b.info, i, quiet_info(s, b.rows[s.bar], b.params));
     observe_account(account, s, b.rows[s.bar], b.params, b.knobs);

@@ -27,9 +27,7 @@ FOX_FN Costs costs_in_force(const EnvState& s, const MarketRow& decision, const 
     return {p.half_spread * scale, p.impact_coef * decision.atr * scale, max_of(decision.mean_volume, 1.0)};
 }
 
-FOX_FN f64 impact(const Costs& c, f64 contracts) {
-    return c.impact_scale * square_root(contracts / c.mean_volume);
-}
+FOX_FN f64 impact(const Costs& c, f64 contracts) { return c.impact_scale * square_root(contracts / c.mean_volume); }
 
 // Spread and impact of taking `contracts` from the book, in ticks.
 FOX_FN f64 taker_slippage(const Costs& c, f64 contracts) { return c.half_spread + impact(c, contracts); }

@@ -52,14 +52,19 @@ FOX_FN void prefetch_rows(const Batch& b, i64 i) {
     for (i32 byte = 0; byte < OBS_FEATURE_STRIDE * (i32)sizeof(f32); byte += 64) __builtin_prefetch(features + byte);
 }
 
+template <bool WITH_INFO>
 void step_batch(const Batch& b, const Actions& actions, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         prefetch_rows(b, i + PREFETCH_AHEAD);
         f32* obs = b.obs + i * OBS_SIZE;
         f32 account[OBS_ACCOUNT];
-        const i32 bar = advance(b, i, actions, account);
+        const i32 bar = advance<WITH_INFO>(b, i, actions, account);
         write_observation(obs, b, bar, account);
     });
+}
+
+void step_any_batch(const Batch& b, const Actions& actions, i32 threads) {
+    (wants_info(b) ? step_batch<true> : step_batch<false>)(b, actions, threads);
 }
 
 void reset_batch(const Batch& b, const ResetRequest& request, i32 threads) {
@@ -91,6 +96,6 @@ void physics_columns(i64 bars, const f64* high, const f64* low, const f64* close
 
 }  // namespace
 
-extern const HostLevel host_level = {step_batch, reset_batch, mask_batch, first_bad_action, physics_columns};
+extern const HostLevel host_level = {step_any_batch, reset_batch, mask_batch, first_bad_action, physics_columns};
 
 }  // namespace FOX_NAMESPACE

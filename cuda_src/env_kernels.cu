@@ -6,28 +6,42 @@
 
 namespace FOX_NAMESPACE {
 
-enum : i32 { BLOCK = 128, WARP = 32, ACCOUNT_STRIDE = OBS_ACCOUNT + 1 };  // an odd stride avoids bank conflicts
+enum : i32 {
+    BLOCK = 128,
+    QUIET_BLOCKS = 5,  // resident blocks a multiprocessor that the learner's step is compiled for
+    WARP = 32,
+    GROUP = 16,                       // observations whose loads are in flight together
+    ACCOUNT_STRIDE = OBS_ACCOUNT + 1  // odd, to avoid bank conflicts
+};
 
 // Copy 32 observations, 16 bytes a lane: lanes 0-20 the feature table, lane 21 the seam, lanes 22-31 the account.
+// All loads of a group are issued before its first store, so that they overlap.
 __device__ __forceinline__ void write_warp_observations(const Batch& b, i64 first_env, i32 bar,
                                                         const f32 (*account)[ACCOUNT_STRIDE], i32 lane) {
     const i64 left = b.num_envs - first_env;
     const i32 count = left < WARP ? (i32)left : WARP;
-    const i32 seam = OBS_FEATURES / 4;
-#pragma unroll 8
-    for (i32 e = 0; e < count; ++e) {
-        const i64 row = __shfl_sync(0xffffffffu, bar, e);
-        const f32* features = b.features + row * OBS_FEATURE_STRIDE;
-        float4 v;
-        if (lane < seam) {
-            v = __ldg((const float4*)features + lane);
-        } else if (lane == seam) {
-            v = make_float4(features[4 * seam], features[4 * seam + 1], account[e][0], account[e][1]);
-        } else {
-            const f32* a = account[e] + 4 * lane - OBS_FEATURES;
-            v = make_float4(a[0], a[1], a[2], a[3]);
+    const i32 seam = OBS_FEATURES / 4, chunk = lane < seam ? lane : seam;
+    const i32 first_entry = lane > seam ? 4 * lane - OBS_FEATURES : 0;
+    for (i32 start = 0; start < WARP; start += GROUP) {
+        float4 features[GROUP];
+#pragma unroll
+        for (i32 e = 0; e < GROUP; ++e) {
+            const i64 row = __shfl_sync(0xffffffffu, bar, start + e);
+            features[e] = __ldg((const float4*)(b.features + row * OBS_FEATURE_STRIDE) + chunk);
         }
-        __stcs((float4*)(b.obs + (first_env + e) * OBS_SIZE) + lane, v);
+#pragma unroll
+        for (i32 e = 0; e < GROUP; ++e) {
+            if (start + e >= count) break;
+            const f32* a = account[start + e] + first_entry;
+            float4 v = features[e];
+            if (lane > seam) {
+                v = make_float4(a[0], a[1], a[2], a[3]);
+            } else if (lane == seam) {
+                v.z = a[0];
+                v.w = a[1];
+            }
+            __stcs((float4*)(b.obs + (first_env + start + e) * OBS_SIZE) + lane, v);
+        }
     }
 }
 
@@ -35,14 +49,25 @@ __device__ __forceinline__ void write_warp_observations(const Batch& b, i64 firs
 
 using namespace FOX_NAMESPACE;
 
-extern "C" __global__ void __launch_bounds__(BLOCK) fox_step(const Batch batch, const Actions actions) {
+template <bool WITH_INFO>
+__device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions) {
     __shared__ f32 account[BLOCK / WARP][WARP][ACCOUNT_STRIDE];
     const i32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
     i32 bar = 0;
-    if (env < batch.num_envs) bar = advance(batch, env, actions, account[warp][lane]);
+    if (env < batch.num_envs) bar = advance<WITH_INFO>(batch, env, actions, account[warp][lane]);
     __syncwarp();
     write_warp_observations(batch, env - lane, bar, account[warp], lane);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_step(const Batch batch, const Actions actions) {
+    step_block<true>(batch, actions);
+}
+
+// The step of a learner that asks for no info: fewer live values, so more warps fit a multiprocessor.
+extern "C" __global__ void __launch_bounds__(BLOCK, QUIET_BLOCKS)
+    fox_step_quiet(const Batch batch, const Actions actions) {
+    step_block<false>(batch, actions);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_reset(const Batch batch, const ResetRequest request) {

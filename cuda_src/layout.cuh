@@ -69,10 +69,10 @@ enum Observation : i32 {
     OBS_PORTFOLIO = 86,
     OBS_CONTEXT = 118,
     OBS_SIZE = 128,
-    OBS_FEATURES = 86,         // the part that comes from the feature table
-    OBS_ACCOUNT = 42,          // the part that the physics writes: portfolio and context
-    OBS_FEATURE_STRIDE = 88,   // floats between two rows of the feature table, so that rows start on 16 bytes
-    OBS_LIMIT = 10             // every entry lies in [-10, 10]
+    OBS_FEATURES = 86,        // the part that comes from the feature table
+    OBS_ACCOUNT = 42,         // the part that the physics writes: portfolio and context
+    OBS_FEATURE_STRIDE = 88,  // floats between two rows of the feature table, so that rows start on 16 bytes
+    OBS_LIMIT = 10            // every entry lies in [-10, 10]
 };
 enum Portfolio : i32 {
     PORTFOLIO_POSITION = 0,          // position / max_position
@@ -141,24 +141,25 @@ enum Context : i32 {
     X(i32, close_at_end, "1: sell at the last mark when an episode ends")
 
 // ---- market: one row a bar, read-only, shared by all environments ------------------------------------------------
+// Aligned to 16 bytes; what a decision needs of its own bar comes first, in one 32-byte sector.
 #define FOX_MARKET_ROW_FIELDS(X)                                                  \
-    X(f64, open, "ticks")                                                         \
-    X(f64, high, "ticks")                                                         \
-    X(f64, low, "ticks")                                                          \
     X(f64, close, "ticks")                                                        \
-    X(f64, volume, "contracts")                                                   \
     X(f64, atr, "ticks: Wilder's average true range, at least 1")                 \
     X(f64, mean_volume, "contracts: mean of the last 20 bars")                    \
     X(f32, session_progress, "0 to 1")                                            \
-    X(u32, flags, "BarFlag bits")
+    X(u32, flags, "BarFlag bits")                                                 \
+    X(f64, open, "ticks")                                                         \
+    X(f64, high, "ticks")                                                         \
+    X(f64, low, "ticks")                                                          \
+    X(f64, volume, "contracts")
 
 // ---- state: one value an environment, one array a field -----------------------------------------------------------
-#define FOX_STATE_FIELDS(X)                                                                   \
+// Fields that any step may change.
+#define FOX_STEP_STATE_FIELDS(X)                                                              \
     X(f64, cash, "money: initial cash + realised P&L - fees")                                 \
     X(f64, entry, "ticks: average entry of the open position, 0 when flat")                   \
     X(f64, peak_equity, "money: highest equity at a close of this episode")                   \
     X(f64, costs_paid, "money: fees + spread + impact of this episode")                       \
-    X(f64, cost_draw, "saboteur factor u drawn for this episode")                             \
     X(f64, last_r, "R-multiple of the last finished trade of this episode")                   \
     X(f64, trade_equity, "money: equity when the open trade began")                           \
     X(f64, trade_net, "money: realised P&L less fees of the open trade")                      \
@@ -170,14 +171,20 @@ enum Context : i32 {
     X(i32, trade_max_lots, "largest size of the open trade in lots")                          \
     X(i32, bars_in_trade, "closes since the open trade began")                                \
     X(i32, bar, "index of the decision bar")                                                  \
-    X(i32, start_bar, "decision bar at the episode's start")                                  \
-    X(i32, episode, "episodes begun since the last seeding, less one")                        \
     X(i32, trade_count, "finished trades of this episode")                                    \
     X(i32, win_count, "finished trades of this episode with net P&L above 0")                 \
     X(i32, ledger_count, "trades ever written to the ledger since the last seeding")          \
-    X(u32, stream, "environment word of the random counter")                                  \
-    X(u64, key, "random key: splitmix64 of the seed")                                         \
     X(u8, done, "1: the episode has ended and waits for a reset")
+
+// Fields that only the beginning of an episode changes.
+#define FOX_EPISODE_STATE_FIELDS(X)                                                           \
+    X(f64, cost_draw, "saboteur factor u drawn for this episode")                             \
+    X(i32, start_bar, "decision bar at the episode's start")                                  \
+    X(i32, episode, "episodes begun since the last seeding, less one")                        \
+    X(u32, stream, "environment word of the random counter")                                  \
+    X(u64, key, "random key: splitmix64 of the seed")
+
+#define FOX_STATE_FIELDS(X) FOX_STEP_STATE_FIELDS(X) FOX_EPISODE_STATE_FIELDS(X)
 
 // ---- outputs: one array a field; a null pointer means that nobody asked for it --------------------------------------
 #define FOX_INFO_FIELDS(X)                                                                          \
@@ -224,7 +231,7 @@ enum Context : i32 {
 struct EnvParams {
     FOX_PARAM_FIELDS(FOX_MEMBER)
 };
-struct MarketRow {
+struct alignas(16) MarketRow {
     FOX_MARKET_ROW_FIELDS(FOX_MEMBER)
 };
 struct EnvState {

@@ -16,10 +16,10 @@ namespace FOX_NAMESPACE {
 // What every booking of one step shares.
 struct Booking {
     const EnvParams& params;
-    f64 equity;            // money at the decision close: the start of a trade that opens now
-    f64 atr;               // ticks, of the decision bar
-    i32 bar;               // index of the execution bar
-    TradeRecord* ledger;   // this environment's ring, or null
+    f64 equity;           // money at the decision close: the start of a trade that opens now
+    f64 atr;              // ticks, of the decision bar
+    i32 bar;              // index of the execution bar
+    TradeRecord* ledger;  // this environment's ring, or null
     i64 capacity;
 };
 
@@ -29,8 +29,21 @@ FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const 
     const f64 r = pnl / s.trade_risk;
     if (b.ledger) {
         TradeRecord& t = b.ledger[(i64)((u32)s.ledger_count % (u32)b.capacity)];
-        t = {contracts_of(s.trade_max_lots, b.params), s.entry, price, pnl, trade_return, r, s.trade_mae, s.trade_mfe,
-             s.trade_costs, s.episode, b.bar - s.bars_in_trade, b.bar, (i8)sign_of(s.lots), (i8)reason, 0};
+        t = {contracts_of(s.trade_max_lots, b.params),
+             s.entry,
+             price,
+             pnl,
+             trade_return,
+             r,
+             s.trade_mae,
+             s.trade_mfe,
+             s.trade_costs,
+             s.episode,
+             b.bar - s.bars_in_trade,
+             b.bar,
+             (i8)sign_of(s.lots),
+             (i8)reason,
+             0};
     }
     info.trade_closed = (i8)(info.trade_closed + 1);
     info.trade_return = trade_return;

@@ -1,7 +1,7 @@
 // The step: one decision at the close of bar t, executed in bar t+1 and marked at its close.
 //
 // Pure: (state, action, market, parameters, knobs) -> (state', outcome). Training, validation and every backend call
-// this function and nothing else.
+// this function and nothing else. WITH_INFO = false leaves out what only the info arrays would show.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -39,6 +39,7 @@ FOX_FN StepInfo quiet_info(const EnvState& s, const MarketRow& bar, const EnvPar
     return info;
 }
 
+template <bool WITH_INFO>
 FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const Batch& batch, i64 env) {
     const EnvParams& p = batch.params;
     const MarketRow decision = batch.rows[s.bar], bar = batch.rows[s.bar + 1];
@@ -51,7 +52,7 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     const i32 cap = margin_cap(equity, p);
     const Order order = order_for(action, conviction, s, cap, p);
     const Fill fill = fill_order(order, s, decision, bar, costs, p);
-    if (batch.info.branch_active) out.info.branch_active = (u8)active_branches(action, order, s, cap, conviction, p);
+    if (WITH_INFO) out.info.branch_active = (u8)active_branches(action, order, s, cap, conviction, p);
     out.info.order_status = (i8)status_of(order, fill);
     out.info.fill_quantity = contracts_of(fill.lots, p);
     out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();

@@ -18,16 +18,16 @@ struct Intent {
     f64 exposure;
     i32 order_type;
     i32 urgency;
-    bool hold;        // keep the position; the rest is ignored
-    bool whole_lot;   // a nonzero exposure asks for one lot at least
-    bool invalid;     // outside the action space
+    bool hold;       // keep the position; the rest is ignored
+    bool whole_lot;  // a nonzero exposure asks for one lot at least
+    bool invalid;    // outside the action space
 };
 
 struct Order {
-    i32 lots;     // signed: target - position
+    i32 lots;  // signed: target - position
     i32 type;
     i32 urgency;
-    i32 status;   // ORDER_STATUS_NONE, or the cap that cut the target
+    i32 status;  // ORDER_STATUS_NONE, or the cap that cut the target
 };
 
 FOX_FN Intent hold_intent(bool invalid) { return {0, 0.0, ORDER_TYPE_MARKET, URGENCY_NORMAL, true, false, invalid}; }

@@ -83,7 +83,9 @@ def _enum(name: str) -> Any:
     shared = 0
     while all(len(w) > shared + 1 and w[shared] == words[0][shared] for w in words):
         shared += 1
-    return IntEnum(name, {"_".join(w[shared:]): int(value) for w, (_, value) in zip(words, members, strict=True)})
+    return IntEnum(
+        name, {"_".join(w[shared:]): int(value) for w, (_, value) in zip(words, members, strict=True)}
+    )
 
 
 def _fields(name: str) -> list[tuple[str, str, str]]:
@@ -102,12 +104,13 @@ def _values(name: str, struct: str) -> Any:
     return _structure(struct, [(field, _C_TYPES[kind]) for kind, field, _ in _fields(name)])
 
 
-def _pointers(name: str, struct: str) -> Any:
-    return _structure(struct, [(field, ctypes.c_void_p) for _, field, _ in _fields(name)])
+def _pointers(struct: str, *names: str) -> Any:
+    return _structure(struct, [(field, ctypes.c_void_p) for name in names for _, field, _ in _fields(name)])
 
 
 def _dtype(structure: Any) -> np.dtype[Any]:
-    return np.dtype(structure)
+    dtype: np.dtype[Any] = np.dtype(structure)
+    return dtype
 
 
 def _numpy_fields(name: str) -> dict[str, np.dtype[Any]]:
@@ -133,15 +136,22 @@ Context = _enum("Context")
 ACTION_BRANCHES = (len(Direction), len(Magnitude), len(OrderType), len(Urgency))
 
 EnvParams = _values("PARAM", "EnvParams")
-StateArrays = _pointers("STATE", "StateArrays")
-InfoArrays = _pointers("INFO", "InfoArrays")
+StateArrays = _pointers("StateArrays", "STEP_STATE", "EPISODE_STATE")
+InfoArrays = _pointers("InfoArrays", "INFO")
 MARKET_ROW = _dtype(_values("MARKET_ROW", "MarketRow"))
 TRADE_RECORD = _dtype(_values("TRADE", "TradeRecord"))
-STATE_FIELDS = _numpy_fields("STATE")
+STATE_FIELDS = {**_numpy_fields("STEP_STATE"), **_numpy_fields("EPISODE_STATE")}
 INFO_FIELDS = _numpy_fields("INFO")
 
-_NESTED = {"EnvParams": EnvParams, "StateArrays": StateArrays, "InfoArrays": InfoArrays, "i64": ctypes.c_int64}
-Batch = _structure("Batch", [(field, _NESTED.get(kind, ctypes.c_void_p)) for kind, field, _ in _fields("BATCH")])
+_NESTED = {
+    "EnvParams": EnvParams,
+    "StateArrays": StateArrays,
+    "InfoArrays": InfoArrays,
+    "i64": ctypes.c_int64,
+}
+Batch = _structure(
+    "Batch", [(field, _NESTED.get(kind, ctypes.c_void_p)) for kind, field, _ in _fields("BATCH")]
+)
 Actions = _structure(
     "Actions", [("values", ctypes.c_void_p), ("format", ctypes.c_int32), ("conviction", ctypes.c_void_p)]
 )

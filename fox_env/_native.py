@@ -69,7 +69,9 @@ def library() -> ctypes.CDLL:
     lib.fox_physics_columns.restype = None
     built = lib.fox_source_digest().decode()
     if built != source_digest():
-        raise BackendError(f"{path} was built from other sources than those beside it; run `pip install .` again")
+        raise BackendError(
+            f"{path} was built from other sources than those beside it; run `pip install .` again"
+        )
     sizes = (ctypes.c_int64 * len(_layout.STRUCTURES))()
     count = lib.fox_structure_sizes(sizes, len(sizes))
     if count != len(sizes) or list(sizes) != list(_layout.STRUCTURES.values()):

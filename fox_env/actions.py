@@ -28,7 +28,7 @@ def action_space(action_type: str) -> gym.Space[Any]:
         For an unknown type.
     """
     if action_type == "branches":
-        return gym.spaces.MultiDiscrete(_layout.ACTION_BRANCHES)
+        return gym.spaces.MultiDiscrete(list(_layout.ACTION_BRANCHES))
     if action_type == "discrete":
         return gym.spaces.Discrete(8)
     if action_type == "continuous":

@@ -37,7 +37,7 @@ class EnvConfig:
     """Options of one environment; immutable, validated when made.
 
     Every field has the unit in its comment. Fields that touch money belong to the policy and travel with it;
-    ``exploration_scale``, ``shaping_scale`` and ``saboteur`` are for training and change nothing while the scales are 0.
+    ``exploration_scale``, ``shaping_scale`` and ``saboteur`` are for training, without effect while the scales are 0.
 
     Raises
     ------
@@ -130,7 +130,9 @@ class EnvConfig:
             default = type(self).__dataclass_fields__[name].default
             value = getattr(self, name)
             if (tuple(value) if isinstance(value, list) else value) != default:
-                raise ConfigError(f"EnvConfig.{name}={value!r}: {rule} is not built yet; use {name}={default!r}")
+                raise ConfigError(
+                    f"EnvConfig.{name}={value!r}: {rule} is not built yet; use {name}={default!r}"
+                )
         for name in ("participation", "limit_offset_ticks", "ioc_tolerance_ticks"):
             object.__setattr__(self, name, self._numbers(name, 3))
         object.__setattr__(self, "saboteur", self._numbers("saboteur", 2))
@@ -165,7 +167,9 @@ class EnvConfig:
                 raise ConfigError(f"EnvConfig.{name}={value!r} must lie between 0 and 1")
             object.__setattr__(self, name, float(value))
         if self.horizon is not None and not (_is_integer(self.horizon) and 1 <= self.horizon < 2**31):
-            raise ConfigError(f"EnvConfig.horizon={self.horizon!r} must be None or a whole number of steps from 1")
+            raise ConfigError(
+                f"EnvConfig.horizon={self.horizon!r} must be None or a whole number of steps from 1"
+            )
         if self.saboteur[0] > self.saboteur[1]:
             raise ConfigError(f"EnvConfig.saboteur={self.saboteur!r} must be (low, high) with low <= high")
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fox_env import _layout
 from fox_env.config import EnvConfig
-from fox_env.errors import DataError
+from fox_env.errors import ActionError, DataError
 from fox_env.market import Market
 
-__all__ = ["make_params", "risk_unit", "seed_key"]
+__all__ = ["make_params", "risk_unit", "seed_arrays"]
 
 
 def risk_unit(market: Market, config: EnvConfig) -> float:
@@ -75,7 +79,20 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
     )
 
 
-def seed_key(seed: int) -> int:
+def seed_arrays(seed: int | Sequence[int], num_envs: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Random key and counter word of every environment.
+
+    One seed gives one key and the environment's index as its counter word; a list gives every environment the key of
+    its own seed and the counter word 0, as an environment alone would have.
+    """
+    if isinstance(seed, (int, np.integer)):
+        return np.full(num_envs, _seed_key(int(seed)), dtype=np.uint64), np.arange(num_envs, dtype=np.uint32)
+    if len(seed) != num_envs:
+        raise ActionError(f"reset got {len(seed)} seeds for {num_envs} environments; give one each")
+    return np.array([_seed_key(int(s)) for s in seed], dtype=np.uint64), np.zeros(num_envs, dtype=np.uint32)
+
+
+def _seed_key(seed: int) -> int:
     """The random key of a seed: splitmix64 (Steele et al. 2014) of its low 64 bits."""
     mask = 2**64 - 1
     z = (seed + 0x9E3779B97F4A7C15) & mask

@@ -134,7 +134,8 @@ def _offset_seconds(offset: pl.Series) -> Int:
     groups = offset.str.extract_groups(r"^(?P<sign>[+-])(?P<hour>\d{2}):?(?P<minute>\d{2})?$").struct.unnest()
     hours, minutes = (groups[name].cast(pl.Int64).fill_null(0).to_numpy() for name in ("hour", "minute"))
     sign = np.where((groups["sign"] == "-").fill_null(False).to_numpy(), -1, 1)
-    return sign * (hours * 3_600 + minutes * 60)
+    seconds: Int = sign * (hours * 3_600 + minutes * 60)
+    return seconds
 
 
 def wall_to_utc(wall: Int, tz: str, error: RowError) -> Int:

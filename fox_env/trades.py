@@ -53,11 +53,14 @@ def trades_frame(ledger: NDArray[Any], counts: NDArray[np.int32], market: Market
     kept = np.minimum(counts, capacity)
     lost = int(np.sum(counts.astype(np.int64) - kept))
     if lost:
-        warnings.warn(f"{lost} older trades were overwritten; make the environment with a larger trade_capacity",
-                      stacklevel=3)
+        warnings.warn(
+            f"{lost} older trades were overwritten; make the environment with a larger trade_capacity",
+            stacklevel=3,
+        )
     envs = np.repeat(np.arange(num_envs), kept)
-    order = np.concatenate([np.arange(count - keep, count) for count, keep in zip(counts, kept, strict=True)] or [[]])
-    records = ledger[envs, order.astype(np.int64) % capacity]
+    runs = [np.arange(count - keep, count) for count, keep in zip(counts, kept, strict=True)]
+    order = np.concatenate(runs).astype(np.int64)
+    records = ledger[envs, order % capacity]
     tick = market.contract.tick_size
     times = market.bars.ts
     names = np.array([reason.name.lower() for reason in _layout.ExitReason])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -12,14 +12,23 @@ from gymnasium.vector.utils import batch_space
 
 from fox_env import _layout
 from fox_env.actions import ActionReader, action_space
+from fox_env.arguments import (
+    RENDER_MODES,
+    check_arguments,
+    merge_config,
+    read_autoreset_mode,
+    read_mask,
+    read_start,
+)
 from fox_env.backends import make_backend, resolve_backend
 from fox_env.backends.buffers import plan_buffers
 from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, ConfigError, FoxError
-from fox_env.info import INFO_LEVELS, LazyInfo, with_masks
+from fox_env.info import INFO_LEVELS, LazyInfo, build_info
 from fox_env.market import Market
 from fox_env.markets import resolve_market
-from fox_env.params import make_params, seed_key
+from fox_env.params import make_params, seed_arrays
+from fox_env.render import Recorder
 from fox_env.trades import default_capacity, trades_frame
 
 if TYPE_CHECKING:
@@ -56,7 +65,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     info_level
         ``"full"``, ``"learn"`` (what a learner needs: branch_active, bar_index) or ``"none"``.
     action_type
-        ``"branches"`` (MultiDiscrete([4, 3, 3, 3])), ``"discrete"`` (8 exposures) or ``"continuous"`` (target in [-1, 1]).
+        ``"branches"`` (MultiDiscrete([4, 3, 3, 3])), ``"discrete"`` (8 exposures) or ``"continuous"`` (a target in
+        [-1, 1]).
     trade_capacity
         Trades kept for each account; None chooses for ``info_level="full"`` and keeps none otherwise.
     max_episode_steps
@@ -83,6 +93,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     (4, 128)
     """
 
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "autoreset_mode": AutoresetMode.NEXT_STEP}
+
     def __init__(
         self,
         num_envs: int = 1,
@@ -103,13 +115,15 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         threads: int | None = None,
         **options: Any,
     ) -> None:
-        self._arguments = {key: value for key, value in locals().items() if key not in ("self", "options", "__class__")}
+        self._arguments = {
+            key: value for key, value in locals().items() if key not in ("self", "options", "__class__")
+        }
         self._arguments.update(options)
-        _check_arguments(num_envs, output, info_level, render_mode)
+        check_arguments(num_envs, output, info_level, render_mode)
         self.num_envs = num_envs
         self.market = resolve_market(market, contract)
-        self.config = _merge(config, options, max_episode_steps)
-        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.config = merge_config(config, options, max_episode_steps)
+        self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         self.single_observation_space = observation_space()
@@ -123,11 +137,19 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._seed = seed
         self._needs_reset = True
         fields = INFO_LEVELS[info_level]
-        capacity = default_capacity(num_envs, len(self.market), info_level) if trade_capacity is None else trade_capacity
+        capacity = (
+            default_capacity(num_envs, len(self.market), info_level)
+            if trade_capacity is None
+            else trade_capacity
+        )
         self._fields = tuple(_layout.INFO_FIELDS) if fields is None else fields
         same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
         plan = plan_buffers(
-            num_envs, self._fields, same_step=same_step, final_info=info_level == "full", ledger_capacity=capacity
+            num_envs,
+            self._fields,
+            same_step=same_step,
+            final_info=info_level == "full",
+            ledger_capacity=capacity,
         )
         params = make_params(self.market, self.config, _MODES[self.autoreset_mode])
         name = resolve_backend(backend, torch_output=self._torch)
@@ -140,8 +162,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self.set_knob("exploration_scale", self.config.exploration_scale)
         self.set_knob("shaping_scale", self.config.shaping_scale)
         self.set_knob("saboteur_intensity", 1.0)
-
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self._recorder = None if render_mode is None else Recorder(self.market, render_mode)
 
     # ---- Gymnasium's calls -----------------------------------------------------------------------------------
 
@@ -170,11 +191,16 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ActionError
             If a start or a mask does not fit the batch.
         """
-        mask, start = self._read_options(options or {})
+        mask = read_mask(options or {}, self.num_envs)
+        start = read_start(options or {}, self.num_envs, len(self.market))
+        if self._needs_reset and mask is not None and not mask.all():
+            raise ActionError(
+                "the first reset must reset every environment; call reset() without a mask first"
+            )
         seed = self._first_seed(seed)
         keys = streams = None
         if seed is not None:
-            keys, streams = self._seed_arrays(seed)
+            keys, streams = seed_arrays(seed, self.num_envs)
             super().reset(seed=int(np.atleast_1d(np.asarray(seed, dtype=object))[0]))
         self._backend.reset(mask, start, keys, streams)
         self._needs_reset = False
@@ -220,16 +246,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
 
     def render(self) -> tuple[Any, ...] | None:
         """One text or picture an environment, by ``render_mode``."""
-        if self.render_mode is None:
-            return None
-        from fox_env.render import render_state
-
-        state = {name: self._backend.read(f"state.{name}") for name in ("bar", "lots", "cash", "entry", "start_bar")}
-        return tuple(
-            render_state(self.market, self.config, {name: values[i].item() for name, values in state.items()},
-                         self.render_mode)
-            for i in range(self.num_envs)
-        )
+        return None if self._recorder is None else self._recorder.frames()
 
     # ---- what Fox adds ---------------------------------------------------------------------------------------
 
@@ -264,7 +281,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             For the continuous action space, which has none.
         """
         if self._action_type == "continuous":
-            raise FoxError("a continuous action space has no action masks; use action_type='branches' or 'discrete'")
+            raise FoxError(
+                "a continuous action space has no action masks; use action_type='branches' or 'discrete'"
+            )
         return self._backend.masks(self._action_type == "discrete")
 
     def trades(self) -> pl.DataFrame:
@@ -276,7 +295,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             If the environment keeps no trades (``trade_capacity=0``).
         """
         if "ledger" not in self._backend.plan.slots:
-            raise FoxError("this environment keeps no trades; make it with info_level='full' or a trade_capacity")
+            raise FoxError(
+                "this environment keeps no trades; make it with info_level='full' or a trade_capacity"
+            )
         ledger, counts = self._backend.read("ledger"), self._backend.read("state.ledger_count")
         return trades_frame(ledger, counts, self.market)
 
@@ -298,7 +319,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         slots = self._backend.plan.slots
         for name in (*self._state_names(), "needs_reset"):
             if name not in state:
-                raise ConfigError(f"this state has no {name!r}; it was taken from another kind of environment")
+                raise ConfigError(
+                    f"this state has no {name!r}; it was taken from another kind of environment"
+                )
             if name in slots and np.asarray(state[name]).nbytes != slots[name].nbytes:
                 raise ConfigError(
                     f"{name!r} of this state has shape {np.shape(state[name])}, this environment needs "
@@ -342,46 +365,21 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     def _first_seed(self, seed: Any) -> Any:
         if seed is not None or not self._needs_reset:
             return seed
-        return self._seed if self._seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
-
-    def _seed_arrays(self, seed: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        if np.ndim(seed) == 0:
-            keys = np.full(self.num_envs, seed_key(int(seed)), dtype=np.uint64)
-            return keys, np.arange(self.num_envs, dtype=np.uint32)
-        if len(seed) != self.num_envs:
-            raise ActionError(f"reset got {len(seed)} seeds for {self.num_envs} environments; give one each")
-        return np.array([seed_key(int(s)) for s in seed], dtype=np.uint64), np.zeros(self.num_envs, dtype=np.uint32)
-
-    def _read_options(self, options: Mapping[str, Any]) -> tuple[Any, Any]:
-        unknown = sorted(set(options) - {"start", "reset_mask"})
-        if unknown:
-            raise ConfigError(f"unknown reset option {unknown[0]!r}; the options are 'start' and 'reset_mask'")
-        mask = start = None
-        if options.get("reset_mask") is not None:
-            mask = _host_array(options["reset_mask"])
-            if mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
-                raise ActionError(
-                    f"reset_mask must be {self.num_envs} booleans with at least one True, "
-                    f"got {mask.dtype} of shape {mask.shape}"
-                )
-            if self._needs_reset and not mask.all():
-                raise ActionError("the first reset must reset every environment; call reset() without a mask first")
-            mask = np.ascontiguousarray(mask)
-        if options.get("start") is not None:
-            start = np.atleast_1d(_host_array(options["start"]))
-            last = len(self.market) - 2
-            if start.shape != (self.num_envs,) or start.dtype.kind not in "iu" or (start > last).any():
-                raise ActionError(
-                    f"start must be {self.num_envs} whole decision bars from 0 to {last}, got {options['start']!r}"
-                )
-            start = np.ascontiguousarray(start, dtype=np.int64)
-        return mask, start
+        return (
+            self._seed
+            if self._seed is not None
+            else int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+        )
 
     def _raise_faults(self) -> None:
         for fault in self._backend.take_faults():
             if fault == _layout.Fault.BAD_ACTION:
-                raise ActionError("an earlier step got an action outside the action space; that row acted as Hold")
-            raise ActionError("an earlier step advanced an episode that had ended; reset it with reset_mask first")
+                raise ActionError(
+                    "an earlier step got an action outside the action space; that row acted as Hold"
+                )
+            raise ActionError(
+                "an earlier step advanced an episode that had ended; reset it with reset_mask first"
+            )
 
     def _refuse_ended(self) -> None:
         ended = np.flatnonzero(self._backend.read("state.done"))
@@ -400,19 +398,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     def _info(self, outputs: dict[str, Any], ended: Any) -> dict[str, Any]:
         if not self._fields and ended is None:
             return {}
-        return LazyInfo(lambda: self._build_info(outputs, ended))
-
-    def _build_info(self, outputs: dict[str, Any], ended: Any) -> dict[str, Any]:
-        everywhere = _ones_like(outputs["terminated"])
-        info = with_masks(_named(outputs, "info."), everywhere)
-        if ended is None or not (self._torch or ended.any()):
-            return info
-        final = outputs["final_obs"] if self._torch else _object_rows(outputs["final_obs"], ended)
-        info["final_obs"], info["_final_obs"] = final, ended
-        fields = _named(outputs, "final_info.")
-        if fields:
-            info["final_info"] = {k: v & ended if k.startswith("_") else v for k, v in with_masks(fields, ended).items()}
-            info["_final_info"] = ended
+        info = LazyInfo(lambda: build_info(outputs, ended))
+        if self._recorder is not None:
+            self._recorder.record(info)
         return info
 
 
@@ -420,55 +408,3 @@ def observation_space() -> gym.spaces.Box:
     """The 128 float32 entries of one environment, each in [-10, 10]."""
     limit = float(_layout.Observation.LIMIT)
     return gym.spaces.Box(-limit, limit, (int(_layout.Observation.SIZE),), np.float32)
-
-
-def _check_arguments(num_envs: int, output: str, info_level: str, render_mode: str | None) -> None:
-    if not isinstance(num_envs, int) or isinstance(num_envs, bool) or not 1 <= num_envs < 2**31:
-        raise ConfigError(f"num_envs={num_envs!r} must be a whole number from 1")
-    if output not in ("numpy", "torch"):
-        raise ConfigError(f"output={output!r} must be 'numpy' or 'torch'")
-    if info_level not in INFO_LEVELS:
-        raise ConfigError(f"info_level={info_level!r} must be one of {', '.join(INFO_LEVELS)}")
-    if render_mode not in (None, *FoxFuturesVectorEnv.metadata["render_modes"]):
-        raise ConfigError(f"render_mode={render_mode!r} must be 'ansi', 'rgb_array' or None")
-
-
-def _merge(config: EnvConfig | None, options: Mapping[str, Any], max_episode_steps: int | None) -> EnvConfig:
-    merged = EnvConfig.from_mapping(options) if config is None else config
-    if config is not None and options:
-        EnvConfig.from_mapping(options)
-        merged = config.replace(**options)
-    if max_episode_steps is not None:
-        merged = merged.replace(horizon=min(max_episode_steps, merged.horizon or max_episode_steps))
-    return merged
-
-
-def _autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode:
-    if mode is None:
-        return AutoresetMode.NEXT_STEP
-    if isinstance(mode, AutoresetMode):
-        return mode
-    for member in AutoresetMode:
-        if mode in (member.name, member.value):
-            return member
-    raise ConfigError(f"autoreset_mode={mode!r} must be one of {', '.join(m.name for m in AutoresetMode)}")
-
-
-def _host_array(values: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
-
-
-def _named(outputs: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name[len(prefix) :]: value for name, value in outputs.items() if name.startswith(prefix)}
-
-
-def _ones_like(flags: Any) -> Any:
-    return np.ones_like(flags) if isinstance(flags, np.ndarray) else flags.new_ones(flags.shape)
-
-
-def _object_rows(rows: np.ndarray[Any, Any], where: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Gymnasium's form of final_obs: one array an ended environment, None elsewhere."""
-    out = np.full(len(rows), None, dtype=object)
-    for i in np.flatnonzero(where):
-        out[i] = rows[i].copy()
-    return cast("np.ndarray[Any, Any]", out)

@@ -79,7 +79,14 @@ def plan_buffers(
 
 
 def make_batch(
-    plan: BufferPlan, params: Any, address: Callable[[str], int], *, rows: int, features: int, bars: int, faults: int
+    plan: BufferPlan,
+    params: Any,
+    address: Callable[[str], int],
+    *,
+    rows: int,
+    features: int,
+    bars: int,
+    faults: int,
 ) -> Any:
     """The ``Batch`` structure of layout.cuh; ``address`` gives the address of a slot by name."""
 

@@ -25,7 +25,7 @@ from fox_env.market import Market
 __all__ = ["CudaBackend", "gpu_problem"]
 
 _BLOCK = 128  # threads; BLOCK in env_kernels.cu
-_KERNELS = ("fox_step", "fox_reset", "fox_masks", "fox_set_knob")
+_KERNELS = ("fox_step", "fox_step_quiet", "fox_reset", "fox_masks", "fox_set_knob")
 
 
 def gpu_problem() -> str | None:
@@ -121,7 +121,9 @@ def _kernels(index: int) -> dict[str, Any]:
     arch, target = target_for(tuple(device.compute_capability), supported)
     code = compile_kernels(arch, target=target)
     kernels = {name: code.get_kernel(name) for name in _KERNELS}
-    handles: dict[str, Any] = {name: driver.CUfunction(int(kernel.handle)) for name, kernel in kernels.items()}
+    handles: dict[str, Any] = {
+        name: driver.CUfunction(int(kernel.handle)) for name, kernel in kernels.items()
+    }
     handles["owner"] = (code, kernels)  # the handles die with the objects that loaded them
     return handles
 
@@ -182,11 +184,11 @@ class CudaBackend:
     """
 
     def __init__(self, plan: BufferPlan, params: Any, market: Market, *, torch_output: bool) -> None:
-        from cuda.bindings import driver
-
         problem = gpu_problem()
         if problem:
             raise BackendError(f"{problem}, or use backend='cpu'")
+        from cuda.bindings import driver
+
         self._index = _device_index(torch_output)
         self.device = f"cuda:{self._index}"
         _current_device(self._index)
@@ -211,8 +213,11 @@ class CudaBackend:
         self._request = _layout.ResetRequest()
         self._knob = (ctypes.c_void_p(self._address("knobs")), ctypes.c_int32(), ctypes.c_double())
         kernels = _kernels(self._index)
-        self._launch_step = _Launcher(kernels["fox_step"], plan.num_envs, _BLOCK, self._batch, self._actions)
-        self._launch_reset = _Launcher(kernels["fox_reset"], plan.num_envs, _BLOCK, self._batch, self._request)
+        step = "fox_step" if plan.named("info.") else "fox_step_quiet"
+        self._launch_step = _Launcher(kernels[step], plan.num_envs, _BLOCK, self._batch, self._actions)
+        self._launch_reset = _Launcher(
+            kernels["fox_reset"], plan.num_envs, _BLOCK, self._batch, self._request
+        )
         self._launch_knob = _Launcher(kernels["fox_set_knob"], 1, 1, *self._knob)
         self._mask_arguments = (ctypes.c_int32(), ctypes.c_void_p())
         self._launch_masks = _Launcher(
@@ -358,7 +363,7 @@ class CudaBackend:
 
 
 def _device_index(torch_output: bool) -> int:
-    """Torch's current device, so that the outputs lie where the caller's other tensors do; else FOX_CUDA_DEVICE or 0."""
+    """Torch's current device, where the caller's other tensors lie; without torch FOX_CUDA_DEVICE, or 0."""
     if torch_output:
         import torch
 

@@ -14,7 +14,15 @@ from typing import Any
 from fox_env import _layout
 from fox_env.errors import BackendError
 
-__all__ = ["ARCHITECTURES", "KernelUse", "compile_kernels", "kernel_source", "kernel_use", "options", "target_for"]
+__all__ = [
+    "ARCHITECTURES",
+    "KernelUse",
+    "compile_kernels",
+    "kernel_source",
+    "kernel_use",
+    "options",
+    "target_for",
+]
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 
@@ -53,7 +61,9 @@ def options(arch: str, *, report: bool = False) -> Any:
     )
 
 
-def compile_kernels(arch: str, *, target: str = "cubin", cached: bool = True, log: io.StringIO | None = None) -> Any:
+def compile_kernels(
+    arch: str, *, target: str = "cubin", cached: bool = True, log: io.StringIO | None = None
+) -> Any:
     """Compile for ``arch`` to a cubin (or ``ptx``); with ``cached`` the program cache on disk is used.
 
     Raises

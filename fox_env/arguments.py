@@ -1,0 +1,98 @@
+"""Checking what a caller gives an environment: constructor arguments, autoreset mode and reset options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from fox_env.config import EnvConfig
+from fox_env.errors import ActionError, ConfigError
+from fox_env.info import INFO_LEVELS
+
+__all__ = [
+    "RENDER_MODES",
+    "check_arguments",
+    "merge_config",
+    "read_autoreset_mode",
+    "read_mask",
+    "read_start",
+]
+
+RENDER_MODES = ("ansi", "rgb_array")
+_RESET_OPTIONS = ("start", "reset_mask")
+
+
+def check_arguments(num_envs: int, output: str, info_level: str, render_mode: str | None) -> None:
+    """Refuse arguments that no environment can have."""
+    if not isinstance(num_envs, int) or isinstance(num_envs, bool) or not 1 <= num_envs < 2**31:
+        raise ConfigError(f"num_envs={num_envs!r} must be a whole number from 1")
+    if output not in ("numpy", "torch"):
+        raise ConfigError(f"output={output!r} must be 'numpy' or 'torch'")
+    if info_level not in INFO_LEVELS:
+        raise ConfigError(f"info_level={info_level!r} must be one of {', '.join(INFO_LEVELS)}")
+    if render_mode not in (None, *RENDER_MODES):
+        raise ConfigError(f"render_mode={render_mode!r} must be 'ansi', 'rgb_array' or None")
+    if render_mode is not None and (info_level != "full" or output != "numpy"):
+        raise ConfigError(
+            "rendering shows the info arrays; use info_level='full' and output='numpy' with a render_mode"
+        )
+
+
+def merge_config(
+    config: EnvConfig | None, options: Mapping[str, Any], max_episode_steps: int | None
+) -> EnvConfig:
+    """The config with single options laid over it, and Gymnasium's step limit as its horizon."""
+    merged = EnvConfig.from_mapping(options) if config is None else config.replace(**_known(options))
+    if max_episode_steps is not None:
+        merged = merged.replace(horizon=min(max_episode_steps, merged.horizon or max_episode_steps))
+    return merged
+
+
+def _known(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    EnvConfig.from_mapping(options)
+    return options
+
+
+def read_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode:
+    """The member that ``mode`` names; None is Gymnasium's default, NEXT_STEP."""
+    if mode is None:
+        return AutoresetMode.NEXT_STEP
+    for member in AutoresetMode:
+        if mode is member or mode in (member.name, member.value):
+            return member
+    raise ConfigError(f"autoreset_mode={mode!r} must be one of {', '.join(m.name for m in AutoresetMode)}")
+
+
+def _host_array(values: Any) -> NDArray[Any]:
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+
+def read_mask(options: Mapping[str, Any], num_envs: int) -> NDArray[np.bool_] | None:
+    """``options["reset_mask"]`` as (N,) bool, or None; unknown options are refused."""
+    for name in options:
+        if name not in _RESET_OPTIONS:
+            raise ConfigError(f"unknown reset option {name!r}; the options are {', '.join(_RESET_OPTIONS)}")
+    if options.get("reset_mask") is None:
+        return None
+    mask = _host_array(options["reset_mask"])
+    if mask.dtype != np.bool_ or mask.shape != (num_envs,) or not mask.any():
+        raise ActionError(
+            f"reset_mask must be {num_envs} booleans with at least one True, got {mask.dtype} of shape {mask.shape}"
+        )
+    return np.ascontiguousarray(mask)
+
+
+def read_start(options: Mapping[str, Any], num_envs: int, bars: int) -> NDArray[np.int64] | None:
+    """``options["start"]`` as (N,) decision bars, or None."""
+    if options.get("start") is None:
+        return None
+    start = np.atleast_1d(_host_array(options["start"]))
+    if start.shape != (num_envs,) or start.dtype.kind not in "iu" or (start > bars - 2).any():
+        raise ActionError(
+            f"start must be {num_envs} whole decision bars from 0 to {bars - 2}, got {options['start']!r}"
+        )
+    return np.ascontiguousarray(start, dtype=np.int64)

@@ -1,0 +1,132 @@
+"""A long rollout made of integer hashes alone, and its digest: the same on every backend, level and machine.
+
+Write the committed digests with ``python tests/fox_env/parity_rollout.py --backend cuda --write``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from fox_env import Bars, ContractSpec, EnvConfig, FoxFuturesVectorEnv, Market
+
+ARTEFACT = Path(__file__).with_name("parity_digests.json")
+NUM_ENVS = 4096
+STEPS = 10_000
+EVERY = 1_000
+
+_SPEC = ContractSpec(
+    "PAR", 0.25, 50.0, 2.0, initial_margin=1000.0, maintenance_margin=900.0, fee_rate=1e-5, maker_fee=1.0
+)
+_CONFIG = EnvConfig(
+    initial_cash=40_000.0,
+    max_position=10.0,
+    horizon=700,
+    capital_floor=0.3,
+    exploration_scale=1.0,
+    saboteur=(0.5, 2.0),
+    reward="risk",
+    participation=(0.02, 0.05, 0.2),
+)
+
+
+def hashed(count: int, salt: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """``count`` 64-bit words: splitmix64 of the counter, integers only."""
+    z = np.arange(count, dtype=np.uint64) + np.uint64(salt * 0x9E3779B97F4A7C15 % 2**64)
+    z = z * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def parity_market(bars: int = 6_000) -> Market:
+    """A random walk in whole ticks with session gaps, empty bars and prices below zero; features are hashed too."""
+    steps = (hashed(bars, 1) % np.uint64(13)).astype(np.int64) - 6
+    close = 40 + np.cumsum(steps)
+    start = close - steps + (hashed(bars, 2) % np.uint64(5)).astype(np.int64) - 2
+    high = np.maximum(start, close) + (hashed(bars, 3) % np.uint64(7)).astype(np.int64)
+    low = np.minimum(start, close) - (hashed(bars, 4) % np.uint64(7)).astype(np.int64)
+    volume = (hashed(bars, 5) % np.uint64(400)).astype(np.float64)
+    volume[hashed(bars, 6) % np.uint64(50) == 0] = 0.0
+    minutes = np.arange(bars) + 600 * (np.arange(bars) // 390)
+    ts = np.datetime64("2024-01-02T15:00", "ns") + minutes * np.timedelta64(60, "s")
+    prices = [0.25 * column.astype(np.float64) for column in (start, high, low, close)]
+    market = Market.from_bars(Bars.from_arrays(ts, *prices, volume), contract=_SPEC, warmup=0, cache=False)
+    words = hashed(bars * 86, 7) >> np.uint64(40)
+    features = (words.astype(np.float32) / np.float32(2**23) - np.float32(1)).reshape(bars, 86)
+    return dataclasses.replace(market, features=features)
+
+
+def actions_of(step: int, num_envs: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """(num_envs, 4) hashed actions of one step."""
+    words = hashed(num_envs, 1_000 + step)
+    return np.stack(
+        [(words >> np.uint64(16 * b)) % np.uint64(k) for b, k in enumerate((4, 3, 3, 3))], -1
+    ).astype(np.int64)
+
+
+def make_env(backend: str, num_envs: int = NUM_ENVS, **arguments: Any) -> FoxFuturesVectorEnv:
+    """The environment that the rollout steps."""
+    arguments = {"info_level": "none", "trade_capacity": 32, "copy": False, **arguments}
+    return FoxFuturesVectorEnv(
+        num_envs,
+        parity_market(),
+        _CONFIG,
+        backend=backend,
+        autoreset_mode=AutoresetMode.SAME_STEP,
+        **arguments,
+    )
+
+
+def digests(backend: str, steps: int = STEPS) -> Iterator[dict[str, Any]]:
+    """After every 1,000 steps: an order-sensitive checksum of all outputs so far, and SHA-256 of the whole state."""
+    env = make_env(backend)
+    weights = {
+        n: 2 * np.arange(n, dtype=np.uint64) + np.uint64(1)
+        for n in (NUM_ENVS * 64, NUM_ENVS // 2, NUM_ENVS // 8)
+    }
+    checksum = 0
+    obs, _ = env.reset(seed=20_240_102)
+    for step in range(1, steps + 1):
+        obs, reward, terminated, truncated, _ = env.step(actions_of(step, NUM_ENVS))
+        for array in (obs, reward, terminated, truncated):
+            words = array.reshape(-1).view(np.uint64)
+            total = int((words * weights[words.size]).sum(dtype=np.uint64))
+            checksum = (checksum * 6364136223846793005 + total) % 2**64
+        if step % EVERY == 0:
+            yield {"step": step, "outputs": f"{checksum:016x}", "state": state_digest(env)}
+
+
+def state_digest(env: FoxFuturesVectorEnv) -> str:
+    """SHA-256 over every array of the state, by name."""
+    total = hashlib.sha256()
+    for name, array in sorted(env.state_dict().items()):
+        total.update(name.encode() + np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def main() -> None:
+    """Print the digests of one backend, or write them as the committed artefact."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--made-by", default="", help="what computed the digests, for the artefact")
+    args = parser.parse_args()
+    rows = list(digests(args.backend))
+    if args.write:
+        document = {"num_envs": NUM_ENVS, "seed": 20_240_102, "made_by": args.made_by, "digests": rows}
+        ARTEFACT.write_text(json.dumps(document, indent=1) + "\n")
+    for row in rows:
+        print(row)
+
+
+if __name__ == "__main__":
+    main()
