@@ -74,7 +74,12 @@ FOX_FN Intent decode_action(const Actions& a, i64 i) {
     return continuous_intent(((const f32*)a.values)[i]);
 }
 
-FOX_FN f64 conviction_of(const Actions& a, i64 i) { return a.conviction ? clamp((f64)a.conviction[i], 0.0, 1.0) : 1.0; }
+// Device convictions are not checked before the launch: NaN counts as 0, so that no NaN reaches an integer cast.
+FOX_FN f64 conviction_of(const Actions& a, i64 i) {
+    if (!a.conviction) return 1.0;
+    const f64 given = (f64)a.conviction[i];
+    return given > 0.0 ? min_of(given, 1.0) : 0.0;
+}
 
 FOX_FN void write_observation(f32* out, const Batch& b, i64 bar, const f32* account) {
     const f32* features = b.features + bar * OBS_FEATURE_STRIDE;

@@ -94,8 +94,15 @@ void physics_columns(i64 bars, const f64* high, const f64* low, const f64* close
     mean_volume(bars, volume, mean);
 }
 
+void philox_words(const u32* counter, const u32* key, u32* out) {
+    const u64 packed = (u64)key[1] << 32 | key[0];
+    const Philox draw = philox(packed, counter[0], counter[1], counter[2], counter[3]);
+    for (i32 j = 0; j < 4; ++j) out[j] = draw.word[j];
+}
+
 }  // namespace
 
-extern const HostLevel host_level = {step_any_batch, reset_batch, mask_batch, first_bad_action, physics_columns};
+extern const HostLevel host_level = {step_any_batch,   reset_batch,     mask_batch,
+                                     first_bad_action, physics_columns, philox_words};
 
 }  // namespace FOX_NAMESPACE

@@ -12,6 +12,7 @@ struct HostLevel {
     i64 (*first_bad_action)(const Actions&, i64 num_envs);
     void (*physics_columns)(i64 bars, const f64* high, const f64* low, const f64* close, const f64* volume, f64* atr,
                             f64* mean);
+    void (*philox)(const u32* counter, const u32* key, u32* out);
 };
 
 extern const HostLevel host_level;

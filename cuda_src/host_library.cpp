@@ -94,4 +94,9 @@ void fox_physics_columns(long long bars, const double* high, const double* low, 
                          const double* volume, double* atr, double* mean_volume) {
     chosen().level->physics_columns(bars, high, low, close, volume, atr, mean_volume);
 }
+
+// One block of the generator, so that it can be compared with the published vectors.
+void fox_philox(const unsigned* counter, const unsigned* key, unsigned* out) {
+    chosen().level->philox(counter, key, out);
+}
 }

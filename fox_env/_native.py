@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fox_env import _layout
 from fox_env.errors import BackendError
 
-__all__ = ["cpu_level", "library", "max_threads", "physics_columns", "source_digest"]
+__all__ = ["cpu_level", "library", "max_threads", "philox", "physics_columns", "source_digest"]
 
 _NAMES = ("libfox_host.so", "libfox_host.dylib", "fox_host.dll")
 
@@ -56,6 +56,14 @@ def library() -> ctypes.CDLL:
     except OSError as error:
         raise BackendError(f"{path} cannot be loaded ({error}); run `pip install .` again") from error
     lib.fox_source_digest.restype = ctypes.c_char_p
+    if lib.fox_source_digest().decode() != source_digest():  # before any function that an older one may lack
+        raise BackendError(
+            f"{path} was built from other sources than those beside it; run `pip install .` again"
+        )
+    sizes = (ctypes.c_int64 * len(_layout.STRUCTURES))()
+    count = lib.fox_structure_sizes(sizes, len(sizes))
+    if count != len(sizes) or list(sizes) != list(_layout.STRUCTURES.values()):
+        raise BackendError(f"{path} disagrees with cuda_src/layout.cuh about structure sizes; reinstall Fox")
     lib.fox_cpu_level.restype = ctypes.c_char_p
     lib.fox_first_bad_action.restype = ctypes.c_int64
     lib.fox_first_bad_action.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -67,15 +75,8 @@ def library() -> ctypes.CDLL:
     lib.fox_masks.restype = None
     lib.fox_physics_columns.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 6]
     lib.fox_physics_columns.restype = None
-    built = lib.fox_source_digest().decode()
-    if built != source_digest():
-        raise BackendError(
-            f"{path} was built from other sources than those beside it; run `pip install .` again"
-        )
-    sizes = (ctypes.c_int64 * len(_layout.STRUCTURES))()
-    count = lib.fox_structure_sizes(sizes, len(sizes))
-    if count != len(sizes) or list(sizes) != list(_layout.STRUCTURES.values()):
-        raise BackendError(f"{path} disagrees with cuda_src/layout.cuh about structure sizes; reinstall Fox")
+    lib.fox_philox.argtypes = [ctypes.c_void_p] * 3
+    lib.fox_philox.restype = None
     return lib
 
 
@@ -87,6 +88,14 @@ def cpu_level() -> str:
 def max_threads() -> int:
     """Threads that the CPU backend uses for a large batch (``OMP_NUM_THREADS`` limits them)."""
     return int(library().fox_threads())
+
+
+def philox(counter: NDArray[np.uint32], key: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """One block of Philox4x32-10 (``cuda_src/rng.cuh``): (4,) uint32 of a (4,) counter and a (2,) key."""
+    words = [np.ascontiguousarray(x, dtype=np.uint32) for x in (counter, key)]
+    out = np.empty(4, dtype=np.uint32)
+    library().fox_philox(*(x.ctypes.data for x in (*words, out)))
+    return out
 
 
 def physics_columns(

@@ -16,6 +16,8 @@ __all__ = ["ACTION_TYPES", "ActionReader", "action_space"]
 _Format = _layout.ActionFormat
 _BRANCH_FORMATS = {"int64": _Format.BRANCHES_I64, "int32": _Format.BRANCHES_I32, "uint8": _Format.BRANCHES_U8}
 
+_BYTE_ROW = 4  # the kernel reads a row of byte branches as one word, so rows begin on multiples of it
+
 ACTION_TYPES = ("branches", "discrete", "continuous")
 
 
@@ -78,13 +80,13 @@ class ActionReader:
         return shape == self._shape or (self._shape[1:] == (1,) and shape == self._shape[:1])
 
     def _read_host(self, actions: Any) -> np.ndarray[Any, Any]:
-        values = np.asarray(actions.cpu() if hasattr(actions, "data_ptr") else actions)
+        values = _host_array(actions, "actions")
         if not self._fits(values.shape):
             raise ActionError(f"actions have shape {values.shape}, the batch needs {self._shape}")
         continuous = "float32" in self._formats
         if values.dtype.kind not in ("fiu" if continuous else "iu"):
             raise ActionError(f"actions of dtype {values.dtype} do not fit {self._space}; use integers")
-        if values.dtype.name not in self._formats:
+        if values.dtype.name not in self._formats or not values.dtype.isnative:
             values = values.astype(np.float32 if continuous else np.int64)
         values = np.ascontiguousarray(values)
         if self._validate:
@@ -103,25 +105,42 @@ class ActionReader:
             raise ActionError(
                 f"actions are {name} of shape {tuple(actions.shape)}, the batch needs {wanted} of shape {self._shape}"
             )
-        if str(actions.device) != self._backend.device:
-            raise ActionError(f"actions lie on {actions.device}, the environment on {self._backend.device}")
-        return actions.contiguous(), self._formats[name]
+        self._refuse_elsewhere(actions, "actions")
+        values = actions.contiguous()
+        aligned = values.data_ptr() % _BYTE_ROW == 0
+        return values if aligned else values.clone(), self._formats[name]
+
+    def _refuse_elsewhere(self, values: Any, what: str) -> None:
+        if str(values.device) != self._backend.device:
+            raise ActionError(
+                f"{what} lie on {values.device}, the environment on {self._backend.device}; "
+                f"use {what}.to({self._backend.device!r})"
+            )
 
     def _read_conviction(self, conviction: Any | None) -> Any | None:
         if conviction is None:
             return None
         if _is_device_tensor(conviction):
-            import torch
-
-            values, shape = conviction.to(torch.float32).contiguous(), tuple(conviction.shape)
+            self._refuse_elsewhere(conviction, "convictions")
+            values, shape = conviction.float().contiguous(), tuple(conviction.shape)
         else:
-            values = np.ascontiguousarray(conviction, dtype=np.float32)
-            shape = values.shape
+            given = _host_array(conviction, "convictions")
+            shape = given.shape
+            if given.dtype.kind not in "fiu":
+                raise ActionError(f"convictions of dtype {given.dtype} do not fit; use numbers from 0 to 1")
+            values = np.ascontiguousarray(given, dtype=np.float32)
             if not ((values >= 0) & (values <= 1)).all():
                 raise ActionError("conviction must lie between 0 and 1")
         if shape != (self._num_envs,):
             raise ActionError(f"conviction has shape {shape}, the batch needs ({self._num_envs},)")
         return values
+
+
+def _host_array(values: Any, what: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(values.detach().cpu() if hasattr(values, "data_ptr") else values)
+    except (TypeError, ValueError) as error:
+        raise ActionError(f"{what} cannot be read as an array of numbers: {error}") from error
 
 
 def _is_device_tensor(values: Any) -> bool:

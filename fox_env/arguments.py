@@ -26,10 +26,20 @@ RENDER_MODES = ("ansi", "rgb_array")
 _RESET_OPTIONS = ("start", "reset_mask")
 
 
-def check_arguments(num_envs: int, output: str, info_level: str, render_mode: str | None) -> None:
+def check_arguments(
+    num_envs: int,
+    output: str,
+    info_level: str,
+    render_mode: str | None,
+    trade_capacity: int | None,
+    threads: int | None,
+) -> None:
     """Refuse arguments that no environment can have."""
-    if not isinstance(num_envs, int) or isinstance(num_envs, bool) or not 1 <= num_envs < 2**31:
-        raise ConfigError(f"num_envs={num_envs!r} must be a whole number from 1")
+    _check_whole("num_envs", num_envs, 1)
+    if trade_capacity is not None:
+        _check_whole("trade_capacity", trade_capacity, 0)
+    if threads is not None:
+        _check_whole("threads", threads, 1)
     if output not in ("numpy", "torch"):
         raise ConfigError(f"output={output!r} must be 'numpy' or 'torch'")
     if info_level not in INFO_LEVELS:
@@ -40,6 +50,11 @@ def check_arguments(num_envs: int, output: str, info_level: str, render_mode: st
         raise ConfigError(
             "rendering shows the info arrays; use info_level='full' and output='numpy' with a render_mode"
         )
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+        raise ConfigError(f"{name}={value!r} must be a whole number from {least} to {2**31 - 1}")
 
 
 def merge_config(
@@ -67,8 +82,11 @@ def read_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode:
     raise ConfigError(f"autoreset_mode={mode!r} must be one of {', '.join(m.name for m in AutoresetMode)}")
 
 
-def _host_array(values: Any) -> NDArray[Any]:
-    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+def _host_array(values: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    except ValueError as error:
+        raise ActionError(f"{name} cannot be read as an array: {error}") from error
 
 
 def read_mask(options: Mapping[str, Any], num_envs: int) -> NDArray[np.bool_] | None:
@@ -78,7 +96,7 @@ def read_mask(options: Mapping[str, Any], num_envs: int) -> NDArray[np.bool_] | 
             raise ConfigError(f"unknown reset option {name!r}; the options are {', '.join(_RESET_OPTIONS)}")
     if options.get("reset_mask") is None:
         return None
-    mask = _host_array(options["reset_mask"])
+    mask = _host_array(options["reset_mask"], "reset_mask")
     if mask.dtype != np.bool_ or mask.shape != (num_envs,) or not mask.any():
         raise ActionError(
             f"reset_mask must be {num_envs} booleans with at least one True, got {mask.dtype} of shape {mask.shape}"
@@ -90,7 +108,7 @@ def read_start(options: Mapping[str, Any], num_envs: int, bars: int) -> NDArray[
     """``options["start"]`` as (N,) decision bars, or None."""
     if options.get("start") is None:
         return None
-    start = np.atleast_1d(_host_array(options["start"]))
+    start = np.atleast_1d(_host_array(options["start"], "start"))
     if start.shape != (num_envs,) or start.dtype.kind not in "iu" or (start > bars - 2).any():
         raise ActionError(
             f"start must be {num_envs} whole decision bars from 0 to {bars - 2}, got {options['start']!r}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -44,77 +45,29 @@ class LazyInfo(dict[str, Any]):
     def _fill(self) -> None:
         if self._build is not None:
             build, self._build = self._build, None
-            super().update(build())
-
-    def __getitem__(self, key: str) -> Any:
-        self._fill()
-        return super().__getitem__(key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._fill()
-        super().__setitem__(key, value)
-
-    def __delitem__(self, key: str) -> None:
-        self._fill()
-        super().__delitem__(key)
-
-    def __contains__(self, key: object) -> bool:
-        self._fill()
-        return super().__contains__(key)
-
-    def __iter__(self) -> Iterator[str]:
-        self._fill()
-        return super().__iter__()
-
-    def __len__(self) -> int:
-        self._fill()
-        return super().__len__()
-
-    def __eq__(self, other: object) -> bool:
-        self._fill()
-        return super().__eq__(other)
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        self._fill()
-        return super().__repr__()
+            dict.update(self, build())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._fill()
-        return dict, (dict(super().items()),)
+        return dict, (self.copy(),)
 
-    def keys(self) -> Any:
-        self._fill()
-        return super().keys()
 
-    def values(self) -> Any:
-        self._fill()
-        return super().values()
+def _filled(name: str) -> Callable[..., Any]:
+    """``dict``'s method of this name, after the entries are made."""
+    method = getattr(dict, name)
 
-    def items(self) -> Any:
+    @wraps(method)
+    def call(self: LazyInfo, *args: Any, **kwargs: Any) -> Any:
         self._fill()
-        return super().items()
+        return method(self, *args, **kwargs)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        self._fill()
-        return super().get(key, default)
+    return call
 
-    def pop(self, *args: Any) -> Any:
-        self._fill()
-        return super().pop(*args)
 
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        self._fill()
-        super().update(*args, **kwargs)
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        self._fill()
-        return super().setdefault(key, default)
-
-    def copy(self) -> dict[str, Any]:
-        self._fill()
-        return dict(super().items())
+_READING = "__contains__ __eq__ __getitem__ __iter__ __len__ __ne__ __or__ __repr__ __reversed__ __ror__"
+_READING += " copy get items keys values"
+_WRITING = "__delitem__ __ior__ __setitem__ clear pop popitem setdefault update"
+for _name in (*_READING.split(), *_WRITING.split()):
+    setattr(LazyInfo, _name, _filled(_name))
 
 
 def build_info(outputs: dict[str, Any], ended: Any | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, DataError
 from fox_env.market import Market
 
-__all__ = ["make_params", "risk_unit", "seed_arrays"]
+__all__ = ["make_params", "risk_unit", "seed_arrays", "seed_key"]
 
 
 def risk_unit(market: Market, config: EnvConfig) -> float:
@@ -86,13 +86,23 @@ def seed_arrays(seed: int | Sequence[int], num_envs: int) -> tuple[NDArray[np.ui
     its own seed and the counter word 0, as an environment alone would have.
     """
     if isinstance(seed, (int, np.integer)):
-        return np.full(num_envs, _seed_key(int(seed)), dtype=np.uint64), np.arange(num_envs, dtype=np.uint32)
+        keys = np.full(num_envs, seed_key(_whole(seed)), dtype=np.uint64)
+        return keys, np.arange(num_envs, dtype=np.uint32)
+    if not isinstance(seed, (list, tuple, np.ndarray)):
+        raise ActionError(f"seed={seed!r} must be a whole number from 0, or a list of {num_envs} of them")
     if len(seed) != num_envs:
         raise ActionError(f"reset got {len(seed)} seeds for {num_envs} environments; give one each")
-    return np.array([_seed_key(int(s)) for s in seed], dtype=np.uint64), np.zeros(num_envs, dtype=np.uint32)
+    keys = np.array([seed_key(_whole(s)) for s in seed], dtype=np.uint64)
+    return keys, np.zeros(num_envs, dtype=np.uint32)
 
 
-def _seed_key(seed: int) -> int:
+def _whole(seed: object) -> int:
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ActionError(f"seed {seed!r} must be a whole number from 0")
+    return int(seed)
+
+
+def seed_key(seed: int) -> int:
     """The random key of a seed: splitmix64 (Steele et al. 2014) of its low 64 bits."""
     mask = 2**64 - 1
     z = (seed + 0x9E3779B97F4A7C15) & mask

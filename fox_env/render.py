@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.errors import BackendError
+from fox_env.errors import BackendError, FoxError
 from fox_env.market import Market
 
 __all__ = ["Recorder"]
@@ -39,7 +39,9 @@ class Recorder:
 
     def frames(self) -> tuple[Any, ...]:
         """One frame for each account: a string, or an (H, W, 3) uint8 picture."""
-        count = len(self._steps[-1]["equity"]) if self._steps else 0
+        if not self._steps:
+            raise FoxError("there is nothing to render yet; call reset() or step() first")
+        count = len(self._steps[-1]["equity"])
         draw = self._text if self._mode == "ansi" else self._picture
         return tuple(draw(self._history(i)) for i in range(count))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +20,7 @@ from fox_env.arguments import (
     read_mask,
     read_start,
 )
-from fox_env.backends import make_backend, resolve_backend
+from fox_env.backends import Backend, ClosedBackend, make_backend, resolve_backend
 from fox_env.backends.buffers import plan_buffers
 from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, ConfigError, FoxError
@@ -29,6 +29,7 @@ from fox_env.market import Market
 from fox_env.markets import resolve_market
 from fox_env.params import make_params, seed_arrays
 from fox_env.render import Recorder
+from fox_env.state import read_state, write_state
 from fox_env.trades import default_capacity, trades_frame
 
 if TYPE_CHECKING:
@@ -119,14 +120,17 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             key: value for key, value in locals().items() if key not in ("self", "options", "__class__")
         }
         self._arguments.update(options)
-        check_arguments(num_envs, output, info_level, render_mode)
+        check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads)
         self.num_envs = num_envs
         self.market = resolve_market(market, contract)
         self.config = merge_config(config, options, max_episode_steps)
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
-        self.single_observation_space = observation_space()
+        limit = float(_layout.Observation.LIMIT)
+        self.single_observation_space = gym.spaces.Box(
+            -limit, limit, (int(_layout.Observation.SIZE),), np.float32
+        )
         self.single_action_space = action_space(action_type)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -153,7 +157,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         )
         params = make_params(self.market, self.config, _MODES[self.autoreset_mode])
         name = resolve_backend(backend, torch_output=self._torch)
-        self._backend = make_backend(
+        self._backend: Backend = make_backend(
             name, plan, params, self.market, torch_output=self._torch, threads=threads
         )
         self.device = self._backend.device
@@ -232,8 +236,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             raise ActionError("step() was called before reset(); call reset() first")
         self._raise_faults()
         values, action_format, factor = self._actions.read(actions, conviction)
-        if self.autoreset_mode == AutoresetMode.DISABLED and not self._torch:
-            self._refuse_ended()
+        if self.autoreset_mode == AutoresetMode.DISABLED and (self.device == "cpu" or not self._torch):
+            self._refuse_ended()  # on the device the kernel raises a sticky fault instead: nothing waits for it
         self._backend.step(values, action_format, factor)
         outputs = self._take()
         ended = outputs["terminated"] | outputs["truncated"] if "final_obs" in outputs else None
@@ -241,8 +245,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         return outputs["obs"], outputs["reward"], outputs["terminated"], outputs["truncated"], info
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Free the batch's memory."""
+        """Free the batch's memory; the environment cannot be used any more."""
         self._backend.close()
+        self._backend = cast("Backend", ClosedBackend())
 
     def render(self) -> tuple[Any, ...] | None:
         """One text or picture an environment, by ``render_mode``."""
@@ -265,7 +270,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         """
         if name not in self._knobs:
             raise ConfigError(f"unknown knob {name!r}; the knobs are {', '.join(self._knobs)}")
-        if not 0.0 <= value <= 1.0:
+        if not isinstance(value, (int, float, np.number)) or not 0.0 <= value <= 1.0:
             raise ConfigError(f"knob {name}={value!r} must lie between 0 and 1")
         self._knobs[name] = float(value)
         self._backend.set_knob(_layout.Knob[name.upper()], float(value))
@@ -303,33 +308,18 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, last observation."""
-        state = {name: self._backend.read(name) for name in self._state_names()}
-        if "ledger" in state:
-            state["ledger"] = state["ledger"].view(np.uint8)
-        return {**state, "needs_reset": np.array([self._needs_reset])}
+        return {**read_state(self._backend), "needs_reset": np.array([self._needs_reset])}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly where ``state_dict`` was taken.
+        """Continue exactly where ``state_dict`` was taken, in any autoreset mode and on any backend.
 
         Raises
         ------
         ConfigError
-            If the state is of another batch: a missing array or another shape, naming the first.
+            If the state is of another batch or market: the first array that is missing or does not fit.
         """
-        slots = self._backend.plan.slots
-        for name in (*self._state_names(), "needs_reset"):
-            if name not in state:
-                raise ConfigError(
-                    f"this state has no {name!r}; it was taken from another kind of environment"
-                )
-            if name in slots and np.asarray(state[name]).nbytes != slots[name].nbytes:
-                raise ConfigError(
-                    f"{name!r} of this state has shape {np.shape(state[name])}, this environment needs "
-                    f"{slots[name].shape}; load it into an environment of the same size and trade_capacity"
-                )
-        for name in self._state_names():
-            self._backend.write(name, np.ascontiguousarray(state[name]).view(slots[name].dtype))
-        self._needs_reset = bool(np.asarray(state["needs_reset"])[0])
+        write_state(self._backend, state, len(self.market))
+        self._needs_reset = bool(np.asarray(state["needs_reset"]).any())
         for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):
             self._knobs[knob] = float(value)
 
@@ -358,10 +348,6 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
 
     # ---- helpers ---------------------------------------------------------------------------------------------
 
-    def _state_names(self) -> list[str]:
-        names = [name for name in self._backend.plan.slots if name.startswith("state.")]
-        return [*names, "knobs", "obs", *(["ledger"] if "ledger" in self._backend.plan.slots else [])]
-
     def _first_seed(self, seed: Any) -> Any:
         if seed is not None or not self._needs_reset:
             return seed
@@ -385,7 +371,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ended = np.flatnonzero(self._backend.read("state.done"))
         if ended.size:
             raise ActionError(
-                f"the episode of environment {ended[0]} has ended; call reset(options={{'reset_mask': ...}}) first"
+                f"the episode of environment {ended[0]} has ended; reset() it first (a reset_mask spares the others)"
             )
 
     def _take(self) -> dict[str, Any]:
@@ -402,9 +388,3 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         if self._recorder is not None:
             self._recorder.record(info)
         return info
-
-
-def observation_space() -> gym.spaces.Box:
-    """The 128 float32 entries of one environment, each in [-10, 10]."""
-    limit = float(_layout.Observation.LIMIT)
-    return gym.spaces.Box(-limit, limit, (int(_layout.Observation.SIZE),), np.float32)

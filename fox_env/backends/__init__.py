@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-from fox_env.backends.base import Backend
+from fox_env.backends.base import Backend, ClosedBackend
 from fox_env.backends.buffers import BufferPlan
 from fox_env.errors import BackendError, ConfigError
 from fox_env.market import Market
 
-__all__ = ["Backend", "make_backend", "resolve_backend"]
+__all__ = ["Backend", "ClosedBackend", "make_backend", "resolve_backend"]
 
 _NAMES = ("auto", "cpu", "cuda")
 

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 
 from fox_env import _layout
 from fox_env.backends.buffers import BufferPlan
+from fox_env.errors import FoxError
 
-__all__ = ["Backend"]
+__all__ = ["Backend", "ClosedBackend"]
 
 
 class Backend(Protocol):
@@ -49,3 +50,10 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Free the batch's memory."""
+
+
+class ClosedBackend:
+    """What is left of a batch whose memory is freed: every use of it is refused."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise FoxError("this environment is closed; make a new one")

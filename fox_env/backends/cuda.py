@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from fox_env import _layout, _native
 from fox_env.backends.buffers import BufferPlan, make_batch
 from fox_env.backends.market_arrays import feature_table, market_rows
-from fox_env.backends.nvrtc import compile_kernels, target_for
+from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
 from fox_env.market import Market
 
@@ -34,14 +35,16 @@ def gpu_problem() -> str | None:
         from cuda.bindings import driver
         from cuda.pathfinder import DynamicLibNotFoundError
     except ImportError as error:
-        return f"cuda-python is not installed ({error}); install it with `pip install 'fox-futures[cuda]'`"
+        return f"cuda-python is not usable ({error}); install it with `pip install 'fox-futures[cuda]'`"
+    if find_spec("cuda.core") is None:
+        return "cuda-core is not installed; install it with `pip install 'fox-futures[cuda]'`"
     try:
         status = driver.cuInit(0)[0]
         if status != driver.CUresult.CUDA_SUCCESS:
             return f"the NVIDIA driver cannot be initialised ({status.name}); check that `nvidia-smi` lists a GPU"
         status, count = driver.cuDeviceGetCount()
     except (DynamicLibNotFoundError, RuntimeError):
-        return "no NVIDIA driver is installed"
+        return "no NVIDIA driver is installed; install one"
     if status != driver.CUresult.CUDA_SUCCESS or count == 0:
         return "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES and `nvidia-smi`"
     return None
@@ -114,11 +117,10 @@ def _current_device(index: int) -> Any:
 @cache
 def _kernels(index: int) -> dict[str, Any]:
     """Function handles of the compiled kernels on one device."""
-    from cuda.bindings import driver, nvrtc
+    from cuda.bindings import driver
 
     device = _current_device(index)
-    supported = nvrtc.nvrtcGetSupportedArchs()[1]
-    arch, target = target_for(tuple(device.compute_capability), supported)
+    arch, target = target_for(tuple(device.compute_capability), supported_architectures())
     code = compile_kernels(arch, target=target)
     kernels = {name: code.get_kernel(name) for name in _KERNELS}
     handles: dict[str, Any] = {

@@ -21,6 +21,7 @@ __all__ = [
     "kernel_source",
     "kernel_use",
     "options",
+    "supported_architectures",
     "target_for",
 ]
 
@@ -91,11 +92,39 @@ def compile_kernels(
         ) from error
 
 
+def supported_architectures() -> list[int]:
+    """What the installed NVRTC compiles for, such as ``[80, 90, 100]``.
+
+    Raises
+    ------
+    BackendError
+        If there is no NVRTC.
+    """
+    try:
+        from cuda.bindings import nvrtc
+
+        return list(nvrtc.nvrtcGetSupportedArchs()[1])
+    except (ImportError, RuntimeError) as error:  # a missing library is a RuntimeError
+        raise BackendError(
+            f"NVRTC is missing ({_first_line(error)}); install it with `pip install 'fox-futures[cuda]'` "
+            "or use backend='cpu'"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
 def target_for(capability: tuple[int, int], supported: Iterable[int]) -> tuple[str, str]:
     """(architecture, target) to compile for on a GPU of this compute capability.
 
-    A GPU that this NVRTC knows gets a cubin. A newer one gets PTX of the newest architecture, which the driver
-    finishes. An older one is refused.
+    A GPU that this NVRTC knows, or one of whose family it knows an older member, gets a cubin. Another gets PTX of
+    the newest architecture before it, which the driver finishes. One older than all is refused.
+
+    Raises
+    ------
+    BackendError
+        If this NVRTC compiles only for newer GPUs.
 
     Examples
     --------
@@ -108,15 +137,15 @@ def target_for(capability: tuple[int, int], supported: Iterable[int]) -> tuple[s
     wanted = 10 * capability[0] + capability[1]
     if wanted in known:
         return f"sm_{wanted}", "cubin"
-    if wanted > known[-1]:
-        return f"compute_{known[-1]}", "ptx"
-    lower = [arch for arch in known if arch < wanted and arch // 10 == capability[0]]
-    if lower:
-        return f"sm_{lower[-1]}", "cubin"
-    raise BackendError(
-        f"this GPU has compute capability {capability[0]}.{capability[1]}, and the installed NVRTC compiles for "
-        f"{known[0] // 10}.{known[0] % 10} and newer; use backend='cpu' or an older CUDA release"
-    )
+    older = [arch for arch in known if arch < wanted]
+    if not older:
+        raise BackendError(
+            f"this GPU has compute capability {capability[0]}.{capability[1]}, and the installed NVRTC compiles for "
+            f"{known[0] // 10}.{known[0] % 10} and newer; use backend='cpu' or an older CUDA release"
+        )
+    if wanted < known[-1] and older[-1] // 10 == capability[0]:
+        return f"sm_{older[-1]}", "cubin"
+    return f"compute_{older[-1]}", "ptx"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""The exact state of a batch as NumPy arrays by name: taking it, and checking one before it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fox_env.backends import Backend
+from fox_env.errors import ConfigError
+
+__all__ = ["read_state", "write_state"]
+
+
+def _names(backend: Backend) -> list[str]:
+    slots = backend.plan.slots
+    names = [name for name in slots if name.startswith("state.")]
+    return [*names, "knobs", "obs", *(["ledger"] if "ledger" in slots else [])]
+
+
+def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
+    """Accounts, random counters, knobs, trades (as bytes) and the last observation, after all enqueued work."""
+    state = {name: backend.read(name) for name in _names(backend)}
+    if "ledger" in state:
+        state["ledger"] = state["ledger"].view(np.uint8)
+    return state
+
+
+def write_state(backend: Backend, state: Mapping[str, Any], bars: int) -> None:
+    """Load what :func:`read_state` took; a state that does not fit is refused before anything changes.
+
+    Raises
+    ------
+    ConfigError
+        If an array is missing, has another dtype or shape, or an account stands outside a market of ``bars`` bars.
+    """
+    if "needs_reset" not in state:
+        raise ConfigError("this state has no 'needs_reset'; it is not what state_dict() gives")
+    arrays = {name: _checked(backend, name, state) for name in _names(backend)}
+    bar = arrays["state.bar"]
+    inside = (bar >= 0) & ((bar < bars - 1) | ((bar == bars - 1) & (arrays["state.done"] != 0)))
+    if not inside.all():
+        raise ConfigError(
+            f"an account of this state stands on bar {bar[~inside][0]}, which a market of {bars} bars does not have; "
+            "load it with the market it was taken with"
+        )
+    for name, array in arrays.items():
+        backend.write(name, array)
+
+
+def _checked(backend: Backend, name: str, state: Mapping[str, Any]) -> NDArray[Any]:
+    """One array of the state, of the dtype and shape of its slot."""
+    if name not in state:
+        raise ConfigError(f"this state has no {name!r}; it was taken from another kind of environment")
+    slot = backend.plan.slots[name]
+    given = np.ascontiguousarray(state[name])
+    if name == "ledger" and given.dtype == np.uint8 and given.nbytes == slot.nbytes:
+        return given.view(slot.dtype).reshape(slot.shape)
+    if given.dtype != slot.dtype or given.shape != slot.shape:
+        raise ConfigError(
+            f"{name!r} of this state is {given.dtype} of shape {given.shape}, this environment needs {slot.dtype} of "
+            f"shape {slot.shape}; load it into an environment of the same size and trade_capacity"
+        )
+    return given
