@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = "import fox_env; fox_env.FoxFuturesVectorEnv(2, "
+PICTURE = "import fox_env; e = fox_env.FoxFuturesEnv(render_mode='rgb_array'); e.reset(seed=0); e.render()"
 
 
 def without(modules: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
@@ -21,6 +22,7 @@ def without(modules: tuple[str, ...], code: str) -> subprocess.CompletedProcess[
     [
         (("torch",), ENV + "output='torch', backend='cpu')", "BackendError", "agents"),
         (("cuda",), ENV + "backend='cuda')", "BackendError", "cuda"),
+        (("matplotlib",), PICTURE, "BackendError", "render"),
         (("torch",), "import fox_agents", "ImportError", "agents"),
         (("safetensors", "rich"), "import fox_agents", "ImportError", "agents"),
     ],
