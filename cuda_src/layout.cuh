@@ -215,8 +215,8 @@ enum Context : i32 {
     X(f64, pnl, "money: net of fees, spread and impact")                         \
     X(f64, trade_return, "pnl / equity at the start of the trade")               \
     X(f64, r, "pnl / risk of the trade")                                         \
-    X(f64, mae, "money: worst P&L at a bar's adverse extreme, at most 0")        \
-    X(f64, mfe, "money: best P&L at a bar's favourable extreme, at least 0")     \
+    X(f64, mae, "money: worst P&L at a bar's extreme or the exit, at most 0")    \
+    X(f64, mfe, "money: best P&L at a bar's extreme or the exit, at least 0")    \
     X(f64, costs, "money: fees + spread + impact")                               \
     X(i32, episode, "episode number of the environment")                         \
     X(i32, entry_bar, "index of the bar of the first fill")                      \

@@ -1,4 +1,5 @@
-// Maintenance margin at the close: equity below maintenance * |position| is liquidated there at market cost.
+// Maintenance margin at the close: equity below maintenance * |position| is liquidated there at market cost. Without a
+// maintenance margin nothing is: a debt is then the capital floor's matter.
 #pragma once
 #include "ledger.cuh"
 
@@ -6,7 +7,7 @@ namespace FOX_NAMESPACE {
 
 FOX_FN void enforce_maintenance(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking& b) {
     const f64 required = b.params.maintenance_margin * contracts_of(absolute(s.lots), b.params);
-    if (s.lots != 0 && equity_at(s, bar.close, b.params) < required) {
+    if (required > 0.0 && equity_at(s, bar.close, b.params) < required) {
         book_liquidation(s, info, bar.close, EXIT_REASON_MARGIN, c, b);
     }
 }

@@ -1,7 +1,8 @@
 // Which actions are distinct in a state, and which branches of an action had an effect.
 //
 // When flat, Hold and Flat are one action; at the target, Hold and Long are. A direction is masked when all its sizes
-// ask for no order, a size when it asks for the same order as the next smaller one on both sides.
+// ask for no order, or for what Flat asks for; a size when it asks for the same order as the next smaller one on both
+// sides.
 #pragma once
 #include "target.cuh"
 
@@ -14,13 +15,13 @@ FOX_FN i32 lots_asked(i64 direction, i64 magnitude, const EnvState& s, i32 cap, 
 
 // 13 bits: direction 0-3, magnitude 4-6, order 7-9, urgency 10-12.
 FOX_FN u32 branch_mask(const EnvState& s, i32 cap, const EnvParams& p) {
-    u32 mask = (1u << DIRECTION_HOLD) | (s.lots != 0 ? 1u << DIRECTION_FLAT : 0u) | (0x7fu << 6) | (1u << 4);
+    u32 mask = (1u << DIRECTION_HOLD) | (s.lots != 0 ? 1u << DIRECTION_FLAT : 0u) | (0x3fu << 7) | (1u << 4);
     for (i64 side = DIRECTION_SHORT; side <= DIRECTION_LONG; side += 2) {
         i32 smaller = lots_asked(side, MAGNITUDE_QUARTER, s, cap, p);
-        bool any = smaller != 0;
+        bool any = smaller != 0 && smaller != -s.lots;
         for (i64 magnitude = MAGNITUDE_HALF; magnitude <= MAGNITUDE_FULL; ++magnitude) {
             const i32 lots = lots_asked(side, magnitude, s, cap, p);
-            any |= lots != 0;
+            any |= lots != 0 && lots != -s.lots;
             if (lots != smaller) mask |= 1u << (4 + magnitude);
             smaller = lots;
         }
