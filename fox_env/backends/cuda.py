@@ -288,7 +288,13 @@ class CudaBackend:
         self._fetch()
 
     def _argument(self, name: str, array: Any) -> int | None:
-        return self._staged(name, array) if isinstance(array, np.ndarray) else int(array.data_ptr())
+        if isinstance(array, np.ndarray):
+            return self._staged(name, array)
+        if not self._torch_output:  # the launch goes to another stream than the one that makes the tensor
+            import torch
+
+            torch.cuda.current_stream(self._index).synchronize()
+        return int(array.data_ptr())
 
     def reset(self, mask: Any | None, start: Any | None, keys: Any | None, streams: Any | None) -> None:
         self._request.mask = self._staged("mask", mask)
