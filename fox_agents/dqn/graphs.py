@@ -24,13 +24,11 @@ class Repeated:
         Generators the step draws from; a replay advances them as an eager call would.
     """
 
-    _EAGER_CALLS = 3
-
     def __init__(
         self, step: Callable[[], None], device: torch.device, generators: Sequence[torch.Generator] = ()
     ) -> None:
         self._step, self._device, self._generators = step, device, generators
-        self._calls = 0
+        self.eager_calls = 3  # left before the capture
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
@@ -39,8 +37,8 @@ class Repeated:
             self._step()
         elif self._graph is not None:
             self._graph.replay()
-        elif self._calls < self._EAGER_CALLS:
-            self._calls += 1
+        elif self.eager_calls > 0:
+            self.eager_calls -= 1
             # Captures run beside the default stream, so warm up there too.
             stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream(self._device))

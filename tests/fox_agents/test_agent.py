@@ -60,7 +60,7 @@ def fingerprint(agent: BDQAgent) -> dict[str, bytes]:
     """Every byte that decides how learning goes on."""
     assert agent.env is not None
     tensors = {**agent.learner.tensors(), **agent._loop_tensors()}
-    state = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+    state = {name: tensor.cpu().numpy().tobytes() for name, tensor in tensors.items()}
     return state | {name: np.asarray(a).tobytes() for name, a in agent.env.state_dict().items()}
 
 
@@ -248,27 +248,58 @@ def test_the_loop_never_reads_a_value_back(market: Market) -> None:
     assert counter.reads == ["_local_scalar_dense"]
 
 
-@pytest.mark.gpu
-def test_on_a_gpu_the_captured_loop_equals_the_eager_one() -> None:
+def gpu_agent(**changes: Any) -> BDQAgent:
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
-    market = synthetic.regimes(seed=0, sessions=3)
+    env = FoxFuturesVectorEnv(
+        ENVS,
+        synthetic.regimes(seed=0, sessions=3),
+        RULES,
+        backend="cuda",
+        output="torch",
+        autoreset_mode=AutoresetMode.SAME_STEP,
+        copy=False,
+        info_level="learn",
+    )
+    return BDQAgent(env, {**SMALL, **changes})
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_captured_loop_equals_the_eager_one() -> None:
     runs = []
     for eager_calls in (3, 1_000_000):
-        env = FoxFuturesVectorEnv(
-            ENVS,
-            market,
-            RULES,
-            backend="cuda",
-            output="torch",
-            autoreset_mode=AutoresetMode.SAME_STEP,
-            copy=False,
-            info_level="learn",
-        )
-        agent = BDQAgent(env, SMALL)
+        agent = gpu_agent()
         agent.learn(ENVS)
-        agent._collect._EAGER_CALLS = agent._update._EAGER_CALLS = eager_calls
-        agent.learn(640)
-        assert agent.learner.updates.item() == pytest.approx((640 - 64) / ENVS + 1)
-        runs.append(agent.learner.parameters.cpu())
+        agent._collect.eager_calls = agent._update.eager_calls = eager_calls
+        notes = Until()
+        agent.learn(640, [notes])
+        assert sum(values["updates"] for _, values in notes.epochs) == (640 - 64) / ENVS + 1
+        runs.append((agent.learner.parameters.cpu(), agent._loop_tensors()["observation"].cpu()))
     torch.testing.assert_close(runs[0], runs[1], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_loop_never_waits_for_the_device() -> None:
+    agent = gpu_agent()
+    agent.learn(160)  # captured by now
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(3):
+            agent._collect()
+            agent._update()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_run_resumes(tmp_path: Path) -> None:
+    agent = gpu_agent()
+    agent.learn(320)
+    agent.save(tmp_path / "c")
+    env = gpu_agent().env
+    again = fox_agents.load(tmp_path / "c", env)
+    assert isinstance(again, BDQAgent)
+    assert fingerprint(again) == fingerprint(agent)
+    agent.learn(640)
+    again.learn(640)
+    torch.testing.assert_close(again.learner.parameters, agent.learner.parameters, atol=1e-4, rtol=1e-3)
