@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from fox_agents.config import load_run_config  # noqa: E402
-from fox_agents.training import new_run, train  # noqa: E402
+from fox_agents.config import load_run_config
+from fox_agents.training import new_run, train
 
 PRESET = Path(__file__).parents[2] / "configs" / "smoke.toml"
 
