@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from fox_env.market import Market
 __all__ = ["resolve_market"]
 
 
-def resolve_market(market: Market | str, contract: str | None = None) -> Market:
+def resolve_market(market: Market | str | os.PathLike[str], contract: str | None = None) -> Market:
     """The market itself, the synthetic market of a name such as ``"regimes:seed=0"``, or the bars of a file.
 
     Raises
@@ -24,17 +25,25 @@ def resolve_market(market: Market | str, contract: str | None = None) -> Market:
         if contract is not None:
             raise ConfigError("contract= goes with a file; this market already has its contract")
         return market
-    if not isinstance(market, str):
+    if not isinstance(market, (str, os.PathLike)):
         raise ConfigError(f"market must be a Market, a name or a path, got {type(market).__name__}")
-    return _named_market(market, contract)
+    path = Path(market)
+    if path.is_file():
+        status = path.stat()
+        return _file_market(path.resolve(), contract or "ES", (status.st_mtime_ns, status.st_size))
+    if contract is not None:
+        raise ConfigError(f"no file {os.fspath(market)!r}; contract= goes with a file")
+    return _synthetic_market(os.fspath(market))
 
 
 @lru_cache(maxsize=8)
-def _named_market(name: str, contract: str | None) -> Market:
-    if Path(name).exists():
-        return Market.from_file(name, contract=contract or "ES")
+def _file_market(path: Path, contract: str, version: tuple[int, int]) -> Market:
+    """Read a file once for every version of it."""
+    return Market.from_file(path, contract=contract)
+
+
+@lru_cache(maxsize=8)
+def _synthetic_market(name: str) -> Market:
     from fox_env import synthetic
 
-    if contract is not None:
-        raise ConfigError(f"no file {name!r}; contract= goes with a file")
     return synthetic.from_name(name)

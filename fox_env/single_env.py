@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
 
     def __init__(
         self,
-        market: Market | str = "regimes:seed=0",
+        market: Market | str | os.PathLike[str] = "regimes:seed=0",
         config: EnvConfig | None = None,
         *,
         contract: str | None = None,

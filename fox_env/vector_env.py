@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -99,7 +100,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self,
         num_envs: int = 1,
-        market: Market | str = "regimes:seed=0",
+        market: Market | str | os.PathLike[str] = "regimes:seed=0",
         config: EnvConfig | None = None,
         *,
         contract: str | None = None,

@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -348,3 +349,29 @@ class TestGymnasiumWrappers:
         assert all(env.step(row)[0].shape == env.observation_space.shape for row in random_actions(2, 15))
         with pytest.raises(ValueError, match="autoreset"):
             wrap(make(2, autoreset_mode="SAME_STEP"))
+
+
+class TestMarketsByName:
+    def test_a_file_is_read_once_until_it_changes(self, tmp_path: Path) -> None:
+        path = tmp_path / "bars.csv"
+
+        def write(count: int) -> None:
+            lines = [
+                f"2024-01-02T15:{i:02d}:00Z,{100 + i},{101 + i},{99 + i},{100.5 + i},10" for i in range(count)
+            ]
+            path.write_text("\n".join(["ts,open,high,low,close,volume", *lines, ""]))
+
+        write(20)
+        first, again, other = (make_from(name) for name in (str(path), path, path))
+        assert first.market is again.market is other.market and len(first.market) == 20
+        write(30)
+        assert len(make_from(path).market) == 30
+
+    def test_a_directory_or_nothing_is_refused(self, tmp_path: Path) -> None:
+        for name in (tmp_path, tmp_path / "absent.csv"):
+            with pytest.raises(FoxError, match=str(tmp_path)):
+                make_from(name)
+
+
+def make_from(market: Any) -> FoxFuturesVectorEnv:
+    return FoxFuturesVectorEnv(1, market, backend="cpu", contract="ES")
