@@ -145,13 +145,16 @@ class TestAutoreset:
         twin = self.staggered(AutoresetMode.NEXT_STEP)
         counters = []
         for step in range(1, 8):
-            obs, reward, terminated, truncated, info = env.step(rows(LONG, 2))
+            actions = rows(LONG, 2)
+            if step == 3:
+                actions[0] = FLAT  # so that the last step of the first episode has a fill and a trade
+            obs, reward, terminated, truncated, info = env.step(actions)
             counters.append(steps_taken(obs, 5))
             ended = [step == 3, step == 5]
             assert truncated.tolist() == ended and not terminated.any()
             assert ("final_obs" in info) == ("final_info" in info) == any(ended)
             if step < 4:
-                unreset = twin.step(rows(LONG, 2))
+                unreset = twin.step(actions)
                 assert reward.tobytes() == unreset[1].tobytes()
             if step == 3:
                 final, fields = info["final_obs"], info["final_info"]
@@ -165,6 +168,10 @@ class TestAutoreset:
                 assert info["position"].tolist() == [0.0, 10.0]  # the new episode's account
                 assert info["equity"][0] == env.config.initial_cash
                 assert info["step_return"][0] == unreset[4]["step_return"][0]  # the step's event
+            if step == 5:  # what environment 0 left there two steps ago is masked
+                assert info["final_obs"][0] is None
+                masks = {name: mask for name, mask in info["final_info"].items() if name[0] == "_"}
+                assert not any(mask[0] for mask in masks.values()) and masks["_equity"][1]
         assert [c[0] for c in counters] == [1, 2, 0, 1, 2, 3, 4]
         assert [c[1] for c in counters] == [1, 2, 3, 4, 0, 1, 2]
 
