@@ -118,6 +118,10 @@ TAKERS = [
     for ticks in (-8, 0, 1, 2, 3)
 ]
 TAKERS += [
+    fill("the share is of the execution bar's volume", (LONG, FULL, MARKET, NORMAL), _CLOSED, 100.125, 2,
+         OrderStatus.PARTICIPATION, options={"participation": (0.1, 0.1, 0.1)}, volume=[80.0, 20.0]),
+]  # fmt: skip
+TAKERS += [
     fill("market: the whole share", (LONG, FULL, MARKET, NORMAL), _CLOSED, 100.125, 5, OrderStatus.PARTICIPATION,
          options={"participation": (0.05, 0.05, 0.05)}, volume=119.0),
     fill("IOC: half the share", (LONG, FULL, IOC, NORMAL), _CLOSED, 100.125, 2, OrderStatus.PARTIAL,
