@@ -168,3 +168,15 @@ def test_touched_limits_are_filled_as_often_as_the_queue_probability_says() -> N
     _, _, _, _, info = env.step(np.tile([LONG, FULL, LIMIT, AGGRESSIVE], (count, 1)))
     share = float((info["position"] != 0).mean())
     assert abs(share - 0.25) < 4 * math.sqrt(0.25 * 0.75 / count)
+
+
+def test_every_episode_has_its_own_place_in_the_queue() -> None:
+    count = 400
+    env = make_account(make_market([_CLOSED, (100, 101, 100, 100), _CLOSED]), count, queue_prob=0.5)
+    order = np.tile([LONG, FULL, LIMIT, AGGRESSIVE], (count, 1))
+    filled = []
+    for seed in (3, None, 3):
+        env.reset(seed=seed, options={"start": [0] * count})
+        filled.append(env.step(order)[-1]["position"] != 0)
+    assert abs(float((filled[0] == filled[1]).mean()) - 0.5) < 4 * math.sqrt(0.25 / count)
+    np.testing.assert_array_equal(filled[0], filled[2])

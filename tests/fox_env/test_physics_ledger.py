@@ -176,6 +176,14 @@ def test_rewards(case: Case) -> None:
     check(case)
 
 
+def test_an_episode_does_not_remember_the_one_before() -> None:
+    env = make_account(make_market(still(100, 100, 110, 100)), **FREE)
+    first = env.reset(seed=0, options={"start": [0]})[0]
+    assert play(env, [BUY, KEEP])[-1]["equity"] == 101_000.0
+    again = env.reset(options={"start": [0]})[0]
+    np.testing.assert_array_equal(again, first)
+
+
 def test_an_action_outside_the_space_acts_as_hold() -> None:
     env = make_account(make_market(still(*[100] * 5)), validate_actions=False)
     steps = play(env, [BUY, (7, 0, 0, 0)])
