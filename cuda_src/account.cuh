@@ -9,6 +9,12 @@ namespace FOX_NAMESPACE {
 
 FOX_FN f64 contracts_of(i32 lots, const EnvParams& p) { return (f64)lots * p.lot; }
 
+// Whole lots in a number of contracts, at least `least`. The factor makes up for binary rounding: 29 % of 100
+// contracts is 28.999999999999996 in float64 and means 29.
+FOX_FN i32 whole_lots(f64 contracts, i32 least, i32 most, const EnvParams& p) {
+    return (i32)clamp(floor_of(contracts / p.lot * (1.0 + 1e-12)), (f64)least, (f64)most);
+}
+
 FOX_FN f64 unrealised(const EnvState& s, f64 mark, const EnvParams& p) {
     return contracts_of(s.lots, p) * (mark - s.entry) * p.tick_value;
 }

@@ -31,8 +31,7 @@ FOX_FN Fill no_fill() { return {0, 0.0, 0.0, false}; }
 FOX_FN i32 lots_within_share(i32 wanted, f64 share, const MarketRow& bar, const EnvParams& p) {
     if (!p.has_volume) return wanted;
     if (bar.volume <= 0.0) return 0;
-    const f64 lots = floor_of(clamp(share / p.lot, 1.0, 2147483647.0));
-    return min_of(wanted, (i32)lots);
+    return whole_lots(share, 1, wanted, p);
 }
 
 FOX_FN Fill taker_fill(i32 lots, f64 share, const MarketRow& bar, const Costs& c, const EnvParams& p) {

@@ -205,7 +205,7 @@ enum Context : i32 {
     X(i8, order_status, "an OrderStatus")                                                           \
     X(i8, trade_closed, "trades ended in this step")                                                \
     X(i8, exit_reason, "an ExitReason")                                                             \
-    X(u8, branch_active, "bit b: action branch b had an effect")
+    X(u32, branch_active, "four bytes, one a branch: 1 where it had an effect")
 
 // ---- trade ledger: the last `capacity` trades of every environment --------------------------------------------------
 #define FOX_TRADE_FIELDS(X)                                                      \

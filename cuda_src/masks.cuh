@@ -43,7 +43,7 @@ FOX_FN u32 exposure_mask(const EnvState& s, i32 cap, const EnvParams& p) {
     return mask;
 }
 
-// Bit b: branch b of the action shaped the order. The magnitude counts when another one would have asked for another
+// Byte b: whether branch b of the action shaped the order. The magnitude counts when another one would have asked for another
 // order; the order type and the urgency count when there was an order to place.
 FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& before, i32 cap, f64 conviction,
                            const EnvParams& p) {
@@ -53,10 +53,10 @@ FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& befo
         Intent other = a;
         for (i32 step = 0; step < 3; ++step) {
             other.exposure = step == 0 ? 0.25 : (step == 1 ? 0.5 : 1.0);
-            if (order_for(other, conviction, before, cap, p).lots != q.lots) active |= 2u;
+            if (order_for(other, conviction, before, cap, p).lots != q.lots) active |= 1u << 8;
         }
     }
-    return q.lots != 0 ? active | 4u | 8u : active;
+    return q.lots != 0 ? active | 1u << 16 | 1u << 24 : active;
 }
 
 }  // namespace FOX_NAMESPACE

@@ -52,7 +52,7 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     const i32 cap = margin_cap(equity, p);
     const Order order = order_for(action, conviction, s, cap, p);
     const Fill fill = fill_order(order, s, decision, bar, costs, p);
-    if (WITH_INFO) out.info.branch_active = (u8)active_branches(action, order, s, cap, conviction, p);
+    if (WITH_INFO) out.info.branch_active = active_branches(action, order, s, cap, conviction, p);
     out.info.order_status = (i8)status_of(order, fill);
     out.info.fill_quantity = contracts_of(fill.lots, p);
     out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();

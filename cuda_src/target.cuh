@@ -69,7 +69,7 @@ FOX_FN i32 target_lots(const Intent& a, f64 conviction, i32 position, const EnvP
 // Lots that the initial margin allows.
 FOX_FN i32 margin_cap(f64 equity, const EnvParams& p) {
     if (p.initial_margin <= 0.0) return p.max_lots;
-    return (i32)clamp(floor_of(equity / (p.initial_margin * p.lot)), 0.0, (f64)p.max_lots);
+    return whole_lots(equity / p.initial_margin, 0, p.max_lots, p);
 }
 
 // The order that brings the position to the target, where `cap` lots may be open on a side.

@@ -56,12 +56,16 @@ class ActionReader:
         self._num_envs = backend.plan.num_envs
         self._space = space
         self._validate = validate
-        self._formats: dict[str, int] = {"float32": _Format.CONTINUOUS_F32}
+        formats: dict[str, int] = {"float32": _Format.CONTINUOUS_F32}
         self._shape: tuple[int, ...] = (self._num_envs, 1)
         if isinstance(space, gym.spaces.MultiDiscrete):
-            self._formats, self._shape = _BRANCH_FORMATS, (self._num_envs, len(_layout.ACTION_BRANCHES))
+            formats, self._shape = _BRANCH_FORMATS, (self._num_envs, len(_layout.ACTION_BRANCHES))
         elif isinstance(space, gym.spaces.Discrete):
-            self._formats, self._shape = {"int64": _Format.DISCRETE_I64}, (self._num_envs,)
+            formats, self._shape = {"int64": _Format.DISCRETE_I64}, (self._num_envs,)
+        # By NumPy dtype (native byte order only) and by the name of torch's.
+        self._formats = {np.dtype(name): int(code) for name, code in formats.items()}
+        self._tensor_formats = {f"torch.{name}": int(code) for name, code in formats.items()}
+        self._continuous = "float32" in formats
 
     def read(self, actions: Any, conviction: Any | None) -> tuple[Any, int, Any | None]:
         """The actions as the kernel takes them, their format, and the conviction as float32 or None.
@@ -74,7 +78,7 @@ class ActionReader:
         if _is_device_tensor(actions):
             return (*self._read_tensor(actions), self._read_conviction(conviction))
         values = self._read_host(actions)
-        return values, self._formats[values.dtype.name], self._read_conviction(conviction)
+        return values, self._formats[values.dtype], self._read_conviction(conviction)
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         return shape == self._shape or (self._shape[1:] == (1,) and shape == self._shape[:1])
@@ -83,32 +87,31 @@ class ActionReader:
         values = _host_array(actions, "actions")
         if not self._fits(values.shape):
             raise ActionError(f"actions have shape {values.shape}, the batch needs {self._shape}")
-        continuous = "float32" in self._formats
-        if values.dtype.kind not in ("fiu" if continuous else "iu"):
+        if values.dtype.kind not in ("fiu" if self._continuous else "iu"):
             raise ActionError(f"actions of dtype {values.dtype} do not fit {self._space}; use integers")
-        if values.dtype.name not in self._formats or not values.dtype.isnative:
-            values = values.astype(np.float32 if continuous else np.int64)
+        if values.dtype not in self._formats:
+            values = values.astype(np.float32 if self._continuous else np.int64)
         values = np.ascontiguousarray(values)
         if self._validate:
             self._refuse_outside(values)
         return values
 
     def _refuse_outside(self, values: np.ndarray[Any, Any]) -> None:
-        bad = self._backend.first_bad_action(values, self._formats[values.dtype.name])
+        bad = self._backend.first_bad_action(values, self._formats[values.dtype])
         if bad >= 0:
             raise ActionError(f"action {values[bad].tolist()} of environment {bad} is outside {self._space}")
 
     def _read_tensor(self, actions: Any) -> tuple[Any, int]:
-        name = str(actions.dtype).removeprefix("torch.")
-        if not self._fits(tuple(actions.shape)) or name not in self._formats:
-            wanted = " or ".join(self._formats)
+        name = str(actions.dtype)
+        if not self._fits(actions.shape) or name not in self._tensor_formats:
+            wanted = " or ".join(self._tensor_formats)
             raise ActionError(
                 f"actions are {name} of shape {tuple(actions.shape)}, the batch needs {wanted} of shape {self._shape}"
             )
         self._refuse_elsewhere(actions, "actions")
         values = actions.contiguous()
         aligned = values.data_ptr() % _BYTE_ROW == 0
-        return values if aligned else values.clone(), self._formats[name]
+        return values if aligned else values.clone(), self._tensor_formats[name]
 
     def _refuse_elsewhere(self, values: Any, what: str) -> None:
         if str(values.device) != self._backend.device:

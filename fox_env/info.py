@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EVENTS", "INFO_LEVELS", "LazyInfo", "build_info"]
+__all__ = ["EVENTS", "INFO_LEVELS", "LazyInfo", "build_info", "final_rows"]
 
 INFO_LEVELS: dict[str, tuple[str, ...] | None] = {
     "none": (),
@@ -70,34 +70,48 @@ for _name in (*_READING.split(), *_WRITING.split()):
     setattr(LazyInfo, _name, _filled(_name))
 
 
-def build_info(outputs: dict[str, Any], ended: Any | None) -> dict[str, Any]:
-    """The info of one step from the output arrays.
+def build_info(
+    arrays: dict[str, Any], terminated: Any, ended: Any | None, final_obs: Any | None
+) -> dict[str, Any]:
+    """The info of one step.
 
     Parameters
     ----------
-    outputs
-        Arrays by slot name (``info.equity``, ``final_obs``, ...), NumPy or torch.
+    arrays
+        Info arrays by slot name (``info.equity``, ``final_info.equity``), NumPy or torch.
+    terminated
+        (N,) bool; gives the kind and the device of the masks.
     ended
         (N,) bool, the episodes that ended in this step; None outside SAME_STEP mode.
+    final_obs
+        Their last observations, None where no episode ended.
 
     Returns
     -------
     dict
-        Every field with its mask. Where episodes ended, ``final_obs`` and ``final_info``: for NumPy only if there
-        are any, with ``final_obs`` an object array; for torch always and dense, so that nothing waits for the device.
+        Every field with its mask, and in SAME_STEP mode ``final_obs`` and ``final_info``: for NumPy where an episode
+        ended, for torch always, so that nothing waits for the device.
     """
-    on_host = isinstance(outputs["terminated"], np.ndarray)
-    info = _with_masks(_named(outputs, "info."), _ones_like(outputs["terminated"]))
-    if ended is None or (on_host and not ended.any()):
+    info = _with_masks(_named(arrays, "info."), _ones_like(terminated))
+    if final_obs is None:
         return info
-    info["final_obs"] = _object_rows(outputs["final_obs"], ended) if on_host else outputs["final_obs"]
-    info["_final_obs"] = ended
-    fields = _named(outputs, "final_info.")
+    info["final_obs"], info["_final_obs"] = final_obs, ended
+    fields = _named(arrays, "final_info.")
     if fields:
         masked = _with_masks(fields, ended)
         info["final_info"] = {k: v & ended if k.startswith("_") else v for k, v in masked.items()}
         info["_final_info"] = ended
     return info
+
+
+def final_rows(rows: NDArray[np.float32], ended: NDArray[np.bool_]) -> NDArray[np.object_] | None:
+    """Gymnasium's form of final_obs: a copy of the row of each ended environment, None elsewhere; or None for none."""
+    if not ended.any():
+        return None
+    out = np.full(len(rows), None, dtype=object)
+    for i in np.flatnonzero(ended):
+        out[i] = rows[i].copy()
+    return out
 
 
 def _with_masks(fields: dict[str, Any], everywhere: Any) -> dict[str, Any]:
@@ -116,11 +130,3 @@ def _named(outputs: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 def _ones_like(flags: Any) -> Any:
     return np.ones_like(flags) if isinstance(flags, np.ndarray) else flags.new_ones(flags.shape)
-
-
-def _object_rows(rows: NDArray[np.float32], where: NDArray[np.bool_]) -> NDArray[np.object_]:
-    """Gymnasium's form of final_obs: one array an ended environment, None elsewhere."""
-    out = np.full(len(rows), None, dtype=object)
-    for i in np.flatnonzero(where):
-        out[i] = rows[i].copy()
-    return out

@@ -23,4 +23,5 @@ def register_envs() -> None:
                 entry_point="fox_env.single_env:FoxFuturesEnv",
                 vector_entry_point="fox_env.vector_env:FoxFuturesVectorEnv",
                 kwargs={"action_type": action_type},
+                disable_env_checker=True,  # the test suite runs the checker; at every step it costs more than the step
             )

@@ -11,11 +11,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from fox_env import _layout
 from fox_env.config import EnvConfig
 from fox_env.market import Market
 from fox_env.vector_env import FoxFuturesVectorEnv
 
 __all__ = ["FoxFuturesEnv"]
+
+_INFO = {name: f"info.{name}" for name in _layout.INFO_FIELDS}
 
 
 class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
@@ -57,6 +60,7 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
             contract=contract,
             backend=backend,
             autoreset_mode=AutoresetMode.DISABLED,
+            copy=False,  # this class copies the one row it returns
             action_type=action_type,
             render_mode=render_mode,
             **options,
@@ -83,13 +87,18 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
         chosen = dict(options or {})
         if "start" in chosen:
             chosen["start"] = np.atleast_1d(chosen["start"])
-        obs, info = self._batch.reset(seed=seed, options=chosen)
-        return obs[0], _first(info)
+        obs, _ = self._batch.reset(seed=seed, options=chosen)
+        return obs[0].copy(), self._info()
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Advance by one bar; see :meth:`fox_env.FoxFuturesVectorEnv.step`."""
-        obs, reward, terminated, truncated, info = self._batch.step(np.asarray(action)[None])
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first(info)
+        obs, reward, terminated, truncated, _ = self._batch.step(np.asarray(action)[None])
+        return obs[0].copy(), reward.item(), terminated.item(), truncated.item(), self._info()
+
+    def _info(self) -> dict[str, Any]:
+        """The account's scalars and its four branch flags, read at once rather than through the batch's masks."""
+        outputs = self._batch.outputs
+        return {name: outputs[slot][0].tolist() for name, slot in _INFO.items()}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Distinct legal actions of the present state: (13,) or (8,) bool."""
@@ -108,8 +117,3 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
     def close(self) -> None:
         """Free the account's memory."""
         self._batch.close()
-
-
-def _first(info: dict[str, Any]) -> dict[str, Any]:
-    """The scalars of the only environment, without the batch's masks."""
-    return {name: values[0].item() for name, values in info.items() if not name.startswith("_")}

@@ -25,7 +25,7 @@ from fox_env.backends import Backend, ClosedBackend, make_backend, resolve_backe
 from fox_env.backends.buffers import plan_buffers
 from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, ConfigError, FoxError
-from fox_env.info import INFO_LEVELS, LazyInfo, build_info
+from fox_env.info import INFO_LEVELS, LazyInfo, build_info, final_rows
 from fox_env.market import Market
 from fox_env.markets import resolve_market
 from fox_env.params import make_params, seed_arrays
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FoxFuturesVectorEnv"]
 
+_MAIN = ("obs", "reward", "terminated", "truncated")
 _MODES = {mode: _layout.AutoresetMode[mode.name] for mode in AutoresetMode}
 
 
@@ -209,8 +210,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             super().reset(seed=int(np.atleast_1d(np.asarray(seed, dtype=object))[0]))
         self._backend.reset(mask, start, keys, streams)
         self._needs_reset = False
-        outputs = self._take()
-        return outputs["obs"], self._info(outputs, ended=None)
+        obs, *_, info = self._take(stepped=False)
+        return obs, info
 
     def step(self, actions: Any, conviction: Any | None = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every environment by one bar.
@@ -240,10 +241,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         if self.autoreset_mode == AutoresetMode.DISABLED and (self.device == "cpu" or not self._torch):
             self._refuse_ended()  # on the device the kernel raises a sticky fault instead: nothing waits for it
         self._backend.step(values, action_format, factor)
-        outputs = self._take()
-        ended = outputs["terminated"] | outputs["truncated"] if "final_obs" in outputs else None
-        info = self._info(outputs, ended)
-        return outputs["obs"], outputs["reward"], outputs["terminated"], outputs["truncated"], info
+        return self._take(stepped=True)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Free the batch's memory; the environment cannot be used any more."""
@@ -325,6 +323,11 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             self._knobs[knob] = float(value)
 
     @property
+    def outputs(self) -> dict[str, Any]:
+        """Every output array by name (``obs``, ``info.equity``, ...): views, valid until the next step."""
+        return self._backend.outputs()
+
+    @property
     def observation(self) -> Any:
         """The present observation, (N, 128) float32: what the last reset, step or load left."""
         if self._torch:
@@ -375,17 +378,24 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
                 f"the episode of environment {ended[0]} has ended; reset() it first (a reset_mask spares the others)"
             )
 
-    def _take(self) -> dict[str, Any]:
-        """The outputs, as the caller's own arrays where ``copy`` asks for it."""
-        outputs = self._backend.outputs()
-        if not self._copy:
-            return dict(outputs)
-        return {name: value.clone() if self._torch else value.copy() for name, value in outputs.items()}
-
-    def _info(self, outputs: dict[str, Any], ended: Any) -> dict[str, Any]:
-        if not self._fields and ended is None:
-            return {}
-        info = LazyInfo(lambda: build_info(outputs, ended))
+    def _take(self, *, stepped: bool) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Observation, reward, both flags and info: the caller's own where ``copy`` asks for it."""
+        backend = self._backend
+        live = backend.outputs()
+        obs, reward, terminated, truncated = (self._own(live[name]) for name in _MAIN)
+        final_obs = ended = None
+        if stepped and "final_obs" in live:
+            ended = terminated | truncated
+            final_obs = self._own(live["final_obs"]) if self._torch else final_rows(live["final_obs"], ended)
+        info: dict[str, Any] = {}
+        if self._fields or final_obs is not None:
+            fields = backend.copy_info() if self._copy else backend.outputs
+            info = LazyInfo(lambda: build_info(fields(), terminated, ended, final_obs))
         if self._recorder is not None:
             self._recorder.record(info)
-        return info
+        return obs, reward, terminated, truncated, info
+
+    def _own(self, values: Any) -> Any:
+        if not self._copy:
+            return values
+        return values.clone() if self._torch else values.copy()

@@ -149,7 +149,6 @@ class BDQAgent:
         branches = len(self.learner.branches)
         self._replay = Replay(rows, env.num_envs, _layout.Observation.SIZE, branches, _ACTIONS, self.device)
         self._observation = torch.zeros(env.num_envs, _layout.Observation.SIZE, device=self.device)
-        self._branch_bits = torch.arange(branches, dtype=torch.uint8, device=self.device)
         self._masks = torch.zeros(env.num_envs, _ACTIONS, dtype=torch.bool, device=self.device)
         self._collect = Repeated(self._collect_step, self.device, [self.generator])
         self._update = Repeated(self._update_step, self.device, [self.generator])
@@ -178,13 +177,10 @@ class BDQAgent:
             observation, reward, terminated, truncated, info = env.step(actions)
             done = terminated | truncated
             masks = env.action_masks()
-            active = (
-                info["branch_active"][:, None] >> self._branch_bits
-            ) & 1  # the direction's bit is always set
             replay.add(
                 observation=self._observation,
                 action=actions,
-                active=active,
+                active=info["branch_active"],
                 reward=reward,
                 terminated=terminated,
                 done=done,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from fox_env import _layout
@@ -32,6 +33,9 @@ class Backend(Protocol):
 
     def outputs(self) -> dict[str, Any]:
         """Views of the output arrays by slot name, valid until the next step."""
+
+    def copy_info(self) -> Callable[[], dict[str, Any]]:
+        """Copy the info arrays at once; calling the result views the copy by slot name."""
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         """Index of the first row outside the action space of a host array, or -1."""

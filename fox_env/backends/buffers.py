@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fox_env import _layout
 
-__all__ = ["BufferPlan", "Slot", "make_batch", "plan_buffers"]
+__all__ = ["BufferPlan", "Slot", "host_views", "make_batch", "plan_buffers"]
 
 _ALIGNMENT = 256
 _OBS = int(_layout.Observation.SIZE)
@@ -32,17 +33,38 @@ class Slot:
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """Every array of a batch. The outputs lie first and together, so that one copy brings them all to the host."""
+    """Every array of a batch: the outputs first and together, and the info arrays together among them."""
 
     num_envs: int
     slots: dict[str, Slot]
     output_bytes: int
+    info_span: tuple[int, int]
     total_bytes: int
     ledger_capacity: int
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the output arrays."""
+        return [name for name, slot in self.slots.items() if slot.offset < self.output_bytes]
+
+    @property
+    def info(self) -> list[str]:
+        """Names of the info arrays, which fill ``info_span``."""
+        return [name for name in self.outputs if name.startswith(("info.", "final_info."))]
 
     def named(self, prefix: str) -> dict[str, str]:
         """Field name -> slot name of the arrays that begin with ``prefix``."""
         return {name[len(prefix) :]: name for name in self.slots if name.startswith(prefix)}
+
+
+def _info_slots(prefix: str, fields: Iterable[str], num_envs: int) -> list[tuple[str, Any, tuple[int, ...]]]:
+    """Slots of one group of info arrays; the four bytes of branch_active are read as four flags."""
+    slots: list[tuple[str, Any, tuple[int, ...]]] = []
+    for name in fields:
+        flags = name == "branch_active"
+        shape = (num_envs, len(_layout.ACTION_BRANCHES)) if flags else (num_envs,)
+        slots.append((f"{prefix}.{name}", np.bool_ if flags else _layout.INFO_FIELDS[name], shape))
+    return slots
 
 
 def plan_buffers(
@@ -50,32 +72,49 @@ def plan_buffers(
 ) -> BufferPlan:
     """Lay out the outputs (observation, reward, flags, info), then the state, the knobs and the trade ledger."""
     fields = list(info_fields)
-    wanted: list[tuple[str, Any, tuple[int, ...]]] = [
+    main: list[tuple[str, Any, tuple[int, ...]]] = [
         ("obs", np.float32, (num_envs, _OBS)),
         ("reward", np.float32, (num_envs,)),
         ("terminated", np.bool_, (num_envs,)),
         ("truncated", np.bool_, (num_envs,)),
     ]
-    wanted += [(f"info.{name}", _layout.INFO_FIELDS[name], (num_envs,)) for name in fields]
     if same_step:
-        wanted.append(("final_obs", np.float32, (num_envs, _OBS)))
-        if final_info:
-            wanted += [(f"final_info.{name}", _layout.INFO_FIELDS[name], (num_envs,)) for name in fields]
-    outputs = len(wanted)
-    wanted += [(f"state.{name}", dtype, (num_envs,)) for name, dtype in _layout.STATE_FIELDS.items()]
-    wanted.append(("knobs", np.float64, (int(_layout.Knob.COUNT),)))
+        main.append(("final_obs", np.float32, (num_envs, _OBS)))
+    info = _info_slots("info", fields, num_envs)
+    if same_step and final_info:
+        info += _info_slots("final_info", fields, num_envs)
+    kept: list[tuple[str, Any, tuple[int, ...]]] = [
+        (f"state.{name}", dtype, (num_envs,)) for name, dtype in _layout.STATE_FIELDS.items()
+    ]
+    kept.append(("knobs", np.float64, (int(_layout.Knob.COUNT),)))
     if ledger_capacity:
-        wanted.append(("ledger", _layout.TRADE_RECORD, (num_envs, ledger_capacity)))
+        kept.append(("ledger", _layout.TRADE_RECORD, (num_envs, ledger_capacity)))
 
     slots: dict[str, Slot] = {}
-    end = output_end = 0
-    for position, (name, dtype, shape) in enumerate(wanted):
-        slot = Slot(np.dtype(dtype), shape, -(-end // _ALIGNMENT) * _ALIGNMENT)
-        slots[name] = slot
-        end = slot.offset + slot.nbytes
-        if position < outputs:
-            output_end = end
-    return BufferPlan(num_envs, slots, output_end, end, ledger_capacity)
+    ends = [0]
+    for group in (main, info, kept):
+        for name, dtype, shape in group:
+            slots[name] = Slot(np.dtype(dtype), shape, _aligned(ends[-1]))
+            ends[-1] = slots[name].offset + slots[name].nbytes
+        ends.append(ends[-1])
+    main_end, info_end, total = ends[:3]
+    return BufferPlan(num_envs, slots, info_end, (_aligned(main_end), info_end), total, ledger_capacity)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def host_views(
+    plan: BufferPlan, names: Iterable[str], block: NDArray[np.uint8], start: int
+) -> dict[str, Any]:
+    """Views of slots by name in ``block``, the bytes of the plan from ``start`` on."""
+    views = {}
+    for name in names:
+        slot = plan.slots[name]
+        first = slot.offset - start
+        views[name] = block[first : first + slot.nbytes].view(slot.dtype).reshape(slot.shape)
+    return views
 
 
 def make_batch(

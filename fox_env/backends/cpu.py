@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, make_batch
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch
 from fox_env.backends.market_arrays import feature_table, market_rows
 from fox_env.market import Market
 
@@ -41,10 +42,12 @@ class CpuBackend:
         self.plan = plan
         self._library = _native.library()
         self._threads = threads or _native.max_threads()
-        self._block = np.zeros(plan.total_bytes + 64, dtype=np.uint8)
-        self._base = -self._block.ctypes.data % 64
-        self._arrays = {name: self._view(name) for name in plan.slots}
+        memory = np.zeros(plan.total_bytes + 64, dtype=np.uint8)
+        base = -memory.ctypes.data % 64  # whole cache lines
+        self._block = memory[base : base + plan.total_bytes]
+        self._arrays = host_views(plan, plan.slots, self._block, 0)
         self._faults = np.zeros(int(_layout.Fault.COUNT), dtype=np.uint32)
+        self._fault_words = self._faults.data
         self._rows, self._features = market_rows(market), feature_table(market)
         self._batch = make_batch(
             plan,
@@ -61,18 +64,15 @@ class CpuBackend:
         self._torch_output = torch_output
         self._outputs = self._make_outputs()
 
-    def _view(self, name: str) -> NDArray[Any]:
-        slot = self.plan.slots[name]
-        start = self._base + slot.offset
-        return self._block[start : start + slot.nbytes].view(slot.dtype).reshape(slot.shape)
-
     def _make_outputs(self) -> dict[str, Any]:
-        names = [name for name, slot in self.plan.slots.items() if slot.offset < self.plan.output_bytes]
+        return self._as_output({name: self._arrays[name] for name in self.plan.outputs})
+
+    def _as_output(self, arrays: dict[str, Any]) -> dict[str, Any]:
         if not self._torch_output:
-            return {name: self._arrays[name] for name in names}
+            return arrays
         import torch
 
-        return {name: torch.from_numpy(self._arrays[name]) for name in names}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def _fill_actions(self, actions: Any, action_format: int, conviction: Any | None) -> None:
         self._actions.values = _address(actions)
@@ -100,11 +100,18 @@ class CpuBackend:
     def outputs(self) -> dict[str, Any]:
         return self._outputs
 
+    def copy_info(self) -> Callable[[], dict[str, Any]]:
+        first, last = self.plan.info_span
+        copy = self._block[first:last].copy()
+        return lambda: self._as_output(host_views(self.plan, self.plan.info, copy, first))
+
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         self._fill_actions(actions, action_format, None)
         return int(self._library.fox_first_bad_action(self._actions_address, self.plan.num_envs))
 
     def take_faults(self) -> list[_layout.Fault]:
+        if not any(self._fault_words):
+            return []
         raised = [_layout.Fault(index) for index in np.flatnonzero(self._faults)]
         self._faults[:] = 0
         return raised
@@ -113,7 +120,8 @@ class CpuBackend:
         self._arrays["knobs"][index] = value
 
     def read(self, name: str) -> NDArray[Any]:
-        return self._arrays[name].copy()
+        held: NDArray[Any] = self._arrays[name]
+        return held.copy()
 
     def write(self, name: str, value: NDArray[Any]) -> None:
         self._arrays[name][...] = value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, make_batch
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch
 from fox_env.backends.market_arrays import feature_table, market_rows
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -200,6 +201,7 @@ class CudaBackend:
         self._memory = _DeviceMemory(plan.total_bytes)
         _check(driver.cuMemsetD8(self._memory.address, 0, plan.total_bytes))
         self._faults = _PinnedMemory(4 * int(_layout.Fault.COUNT))
+        self._fault_words = self._faults.array.data
         rows, features = _upload_market(market, self._index)
         self._market_memory = (rows, features)
         self._batch = make_batch(
@@ -228,7 +230,7 @@ class CudaBackend:
         self._stream = int(_check(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)))
         self._staging: dict[str, _DeviceMemory] = {}
         self._host = None if torch_output else _PinnedMemory(plan.output_bytes)
-        self._outputs = self._torch_views() if torch_output else self._host_views()
+        self._outputs = self._make_outputs()
         _check(driver.cuCtxSynchronize())
 
     # ---- memory ----------------------------------------------------------------------------------------------
@@ -236,27 +238,24 @@ class CudaBackend:
     def _address(self, name: str) -> int:
         return self._memory.address + self.plan.slots[name].offset
 
-    def _output_names(self) -> list[str]:
-        return [name for name, slot in self.plan.slots.items() if slot.offset < self.plan.output_bytes]
-
-    def _host_views(self) -> dict[str, Any]:
-        assert self._host is not None
-        views = {}
-        for name in self._output_names():
-            slot = self.plan.slots[name]
-            part = self._host.array[slot.offset : slot.offset + slot.nbytes]
-            views[name] = part.view(slot.dtype).reshape(slot.shape)
-        return views
-
-    def _torch_views(self) -> dict[str, Any]:
+    def _make_outputs(self) -> dict[str, Any]:
+        if self._host is not None:
+            return host_views(self.plan, self.plan.outputs, self._host.array, 0)
         import torch
 
-        block = torch.as_tensor(self._memory, device=self.device)
+        self._block = torch.as_tensor(self._memory, device=self.device)
+        return self._torch_views(self.plan.outputs, self._block, 0)
+
+    def _torch_views(self, names: Iterable[str], block: Any, start: int) -> dict[str, Any]:
+        """Views of slots by name in a tensor of the plan's bytes from ``start`` on."""
+        import torch
+
         views = {}
-        for name in self._output_names():
+        for name in names:
             slot = self.plan.slots[name]
             dtype = torch.from_numpy(np.empty(0, dtype=slot.dtype)).dtype
-            views[name] = block[slot.offset : slot.offset + slot.nbytes].view(dtype).reshape(slot.shape)
+            first = slot.offset - start
+            views[name] = block[first : first + slot.nbytes].view(dtype).reshape(slot.shape)
         return views
 
     def _staged(self, name: str, array: NDArray[Any] | None) -> int | None:
@@ -333,11 +332,21 @@ class CudaBackend:
     def outputs(self) -> dict[str, Any]:
         return self._outputs
 
+    def copy_info(self) -> Callable[[], dict[str, Any]]:
+        first, last = self.plan.info_span
+        if self._host is not None:
+            held = self._host.array[first:last].copy()
+            return lambda: host_views(self.plan, self.plan.info, held, first)
+        copy = self._block[first:last].clone()
+        return lambda: self._torch_views(self.plan.info, copy, first)
+
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         checked = _layout.Actions(actions.ctypes.data, action_format, None)
         return int(_native.library().fox_first_bad_action(ctypes.addressof(checked), self.plan.num_envs))
 
     def take_faults(self) -> list[_layout.Fault]:
+        if not any(self._fault_words):
+            return []
         flags = self._faults.array.view(np.uint32)
         raised = [_layout.Fault(index) for index in np.flatnonzero(flags)]
         if raised:

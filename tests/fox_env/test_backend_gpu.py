@@ -204,7 +204,7 @@ class TestStreams:
                 if i % 20 == 0:
                     env.set_knob("shaping_scale", i / 200)
                     env.action_masks()
-                    assert info["final_obs"].shape == (1024, 128) and info["branch_active"].shape == (1024,)
+                    assert info["final_obs"].shape == (1024, 128) and info["branch_active"].shape == (1024, 4)
             done.record()
             enqueued, finished_early = time.perf_counter() - began, done.query()
         finally:

@@ -69,7 +69,7 @@ class TestBehaviour:
             assert (a[1], a[2], a[3]) == (b[1][0], b[2][0], b[3][0])
             assert set(a[4]) == set(_layout.INFO_FIELDS)
             for name, value in a[4].items():
-                np.testing.assert_equal(value, b[4][name][0].item())
+                np.testing.assert_equal(value, b[4][name][0].tolist())
 
     def test_python_types(self) -> None:
         env = single()

@@ -61,8 +61,10 @@ class TestSpaces:
         env = make(3)
         for info in (env.reset(seed=0)[1], env.step(rows(LONG, 3))[4]):
             assert {name for name in info if name[0] != "_"} == set(_layout.INFO_FIELDS)
+            assert info["branch_active"].dtype == bool and info["branch_active"].shape == (3, 4)
             for name, dtype in _layout.INFO_FIELDS.items():
-                assert info[name].dtype == dtype and info[name].shape == (3,)
+                if name != "branch_active":
+                    assert info[name].dtype == dtype and info[name].shape == (3,)
                 assert info[f"_{name}"].dtype == np.bool_ and info[f"_{name}"].shape == (3,)
 
     @pytest.mark.parametrize(

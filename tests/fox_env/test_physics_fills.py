@@ -124,6 +124,8 @@ TAKERS += [
 TAKERS += [
     fill("market: the whole share", (LONG, FULL, MARKET, NORMAL), _CLOSED, 100.125, 5, OrderStatus.PARTICIPATION,
          options={"participation": (0.05, 0.05, 0.05)}, volume=119.0),
+    fill("a share that binary rounding puts just below a lot", (LONG, FULL, MARKET, NORMAL), _CLOSED, 100.125, 29,
+         OrderStatus.PARTICIPATION, options={"participation": (0.29, 0.29, 0.29), "max_position": 50.0}, volume=100.0),
     fill("IOC: half the share", (LONG, FULL, IOC, NORMAL), _CLOSED, 100.125, 2, OrderStatus.PARTIAL,
          options={"participation": (0.05, 0.05, 0.05)}, volume=119.0),
     fill("a share below one lot gives a lot", (SHORT, FULL, MARKET, NORMAL), _CLOSED, 99.875, -1,
