@@ -81,9 +81,14 @@ FOX_FN f64 conviction_of(const Actions& a, i64 i) {
     return given > 0.0 ? min_of(given, 1.0) : 0.0;
 }
 
-FOX_FN void write_observation(f32* out, const Batch& b, i64 bar, const f32* account) {
+FOX_FN void copy_features(f32* out, const Batch& b, i64 bar) {
     const f32* features = b.features + bar * OBS_FEATURE_STRIDE;
     for (int j = 0; j < OBS_FEATURES; ++j) out[j] = features[j];
+}
+
+FOX_FN void write_final_observation(const Batch& b, i64 i, i64 bar, const f32* account) {
+    f32* out = b.final_obs + i * OBS_SIZE;
+    copy_features(out, b, bar);
     for (int j = 0; j < OBS_ACCOUNT; ++j) out[OBS_FEATURES + j] = account[j];
 }
 
@@ -91,7 +96,7 @@ FOX_FN void write_observation(f32* out, const Batch& b, i64 bar, const f32* acco
 template <bool WITH_INFO>
 FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, i64 i, f32* account) {
     observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
-    write_observation(b.final_obs + i * OBS_SIZE, b, s.bar, account);
+    write_final_observation(b, i, s.bar, account);
     if (WITH_INFO) store_info(b.final_info, i, out.info);
     s.episode += 1;
     begin_episode(s, -1, b.params);

@@ -57,9 +57,8 @@ void step_batch(const Batch& b, const Actions& actions, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         prefetch_rows(b, i + PREFETCH_AHEAD);
         f32* obs = b.obs + i * OBS_SIZE;
-        f32 account[OBS_ACCOUNT];
-        const i32 bar = advance<WITH_INFO>(b, i, actions, account);
-        write_observation(obs, b, bar, account);
+        const i32 bar = advance<WITH_INFO>(b, i, actions, obs + OBS_FEATURES);
+        copy_features(obs, b, bar);
     });
 }
 
@@ -69,9 +68,9 @@ void step_any_batch(const Batch& b, const Actions& actions, i32 threads) {
 
 void reset_batch(const Batch& b, const ResetRequest& request, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
-        f32 account[OBS_ACCOUNT];
-        const i32 bar = reset(b, i, request, account);
-        write_observation(b.obs + i * OBS_SIZE, b, bar, account);
+        f32* obs = b.obs + i * OBS_SIZE;
+        const i32 bar = reset(b, i, request, obs + OBS_FEATURES);
+        copy_features(obs, b, bar);
     });
 }
 
@@ -79,8 +78,18 @@ void mask_batch(const Batch& b, i32 exposures, u8* out, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) { write_mask(b, i, exposures != 0, out); });
 }
 
+// Whether all rows of the usual action array are inside the space, without a branch a row.
+bool all_valid(const i64* rows, i64 num_envs) {
+    bool valid = true;
+    for (i64 i = 0; i < num_envs; ++i) {
+        valid &= valid_branches(rows[4 * i], rows[4 * i + 1], rows[4 * i + 2], rows[4 * i + 3]);
+    }
+    return valid;
+}
+
 // The first row outside the action space, or -1.
 i64 first_bad_action(const Actions& actions, i64 num_envs) {
+    if (actions.format == ACTION_FORMAT_BRANCHES_I64 && all_valid((const i64*)actions.values, num_envs)) return -1;
     for (i64 i = 0; i < num_envs; ++i) {
         if (decode_action(actions, i).invalid) return i;
     }

@@ -32,10 +32,13 @@ struct Order {
 
 FOX_FN Intent hold_intent(bool invalid) { return {0, 0.0, ORDER_TYPE_MARKET, URGENCY_NORMAL, true, false, invalid}; }
 
+FOX_FN bool valid_branches(i64 direction, i64 magnitude, i64 order_type, i64 urgency) {
+    return ((u64)direction <= DIRECTION_FLAT) & ((u64)magnitude <= MAGNITUDE_FULL) &
+           ((u64)order_type <= ORDER_TYPE_IOC) & ((u64)urgency <= URGENCY_AGGRESSIVE);
+}
+
 FOX_FN Intent branch_intent(i64 direction, i64 magnitude, i64 order_type, i64 urgency) {
-    const bool valid = (direction >= 0) & (direction <= DIRECTION_FLAT) & (magnitude >= 0) &
-                       (magnitude <= MAGNITUDE_FULL) & (order_type >= 0) & (order_type <= ORDER_TYPE_IOC) &
-                       (urgency >= 0) & (urgency <= URGENCY_AGGRESSIVE);
+    const bool valid = valid_branches(direction, magnitude, order_type, urgency);
     if (!valid || direction == DIRECTION_HOLD) return hold_intent(!valid);
     const i32 side = direction == DIRECTION_LONG ? 1 : (direction == DIRECTION_SHORT ? -1 : 0);
     const f64 exposure = magnitude == MAGNITUDE_FULL ? 1.0 : (magnitude == MAGNITUDE_HALF ? 0.5 : 0.25);
