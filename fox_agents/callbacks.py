@@ -88,12 +88,28 @@ class Validation(Callback):
 
     The score is the lower confidence bound of the mean step return, on which never trading scores zero: an
     agent whose best score is not above zero loses the model selection to ``flat``.
+
+    Parameters
+    ----------
+    log : RunLog
+        Where the scores go.
+    store : CheckpointStore
+        Where the checkpoints go.
+    score : Callable
+        Evaluates the agent on the validation period.
+    save_every : float
+        Least wall time in seconds between two saves of the last checkpoint, which holds the whole replay.
     """
 
     def __init__(
-        self, log: RunLog, store: CheckpointStore, score: Callable[[Agent], EvaluationResult]
+        self,
+        log: RunLog,
+        store: CheckpointStore,
+        score: Callable[[Agent], EvaluationResult],
+        save_every: float = 0.0,
     ) -> None:
         self._log, self._store, self._evaluate = log, store, score
+        self._save_every, self._next_save = save_every, -math.inf
         self.latest: dict[str, Any] = {}
 
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
@@ -104,11 +120,15 @@ class Validation(Callback):
         best = self._store.entry("best")
         if best is None or score > best["score"]:
             self._store.save("best", agent.env_steps, partial(agent.save, policy_only=True), score=score)
-        self.save_last(agent)
+        if time.monotonic() >= self._next_save:
+            self.save_last(agent)
 
     def save_last(self, agent: Agent) -> None:
         """Save everything needed to resume from here."""
-        self._store.save("last", agent.env_steps, agent.save)
+        last = self._store.entry("last")
+        if last is None or last["step"] != agent.env_steps:
+            self._store.save("last", agent.env_steps, agent.save)
+        self._next_save = time.monotonic() + self._save_every
 
 
 class TimeLimit(Callback):

@@ -135,10 +135,14 @@ class TrainConfig:
     """Environments stepped together."""
     validation_envs: int = 16
     """Equal windows the validation period is cut into while training; the final evaluation is one pass."""
+    checkpoint_seconds: float = 30.0
+    """Least wall time in seconds between two saves of all that a resumed run needs; a stop and the end always save."""
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "validation_envs"):
             _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
+        seconds = self.checkpoint_seconds
+        _require(0.0 <= seconds < math.inf, "train.checkpoint_seconds", seconds, "0 or more")
 
 
 def _training_env() -> EnvConfig:

@@ -166,7 +166,7 @@ def train(
                 num_envs=min(config.train.validation_envs, len(validation) // 2),
             )
 
-        judge = Validation(log, store, score)
+        judge = Validation(log, store, score, config.train.checkpoint_seconds)
         interrupt = stack.enter_context(Interrupt())
         display = stack.enter_context(ProgressDisplay(console, config.train.total_steps, judge))
         callbacks: list[Callback] = [TrainingCurves(log, agent), judge, display, interrupt]
@@ -178,6 +178,7 @@ def train(
             return Outcome(directory, agent.env_steps, True, None, [])
         if agent.env_steps < config.train.total_steps:  # the time limit: judge what there is
             judge.on_epoch(agent, agent.diagnostics())
+        judge.save_last(agent)
     return _conclude(config, directory, store, validation, agent.env_steps)
 
 

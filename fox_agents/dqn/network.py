@@ -54,16 +54,29 @@ class BranchingC51(nn.Module):
             nn.LayerNorm(hidden),
             nn.ReLU(),
         )
-        self.value = nn.Linear(hidden, len(self.branches) * atoms)
-        self.advantage = nn.Linear(hidden, sum(self.branches) * atoms)
+        self.heads = nn.Linear(hidden, (sum(self.branches) + len(self.branches)) * atoms)
+        self.combine: Tensor
+        self.register_buffer("combine", _dueling(self.branches), persistent=False)
 
     def forward(self, observation: Tensor) -> Tensor:
         """(B, observation_size) float32 to logits (B, sum(branches), atoms)."""
         h = self.trunk(observation * self.seen)
-        value = self.value(h).view(-1, len(self.branches), 1, self.atoms)
-        advantage = self.advantage(h).view(-1, sum(self.branches), self.atoms).split(self.branches, dim=1)
-        heads = [value[:, b] + a - a.mean(dim=1, keepdim=True) for b, a in enumerate(advantage)]
-        return torch.cat(heads, dim=1)
+        heads = self.heads(h).view(-1, self.combine.shape[1], self.atoms)  # advantages, then values
+        return torch.matmul(self.combine, heads)
+
+
+def _dueling(branches: Sequence[int]) -> Tensor:
+    """The dueling combination as one matrix: (actions, actions + branches), applied to advantages and values.
+
+    One product instead of a slice, a mean and a sum a branch: a small network spends its time on starting kernels.
+    """
+    owner = torch.arange(len(branches)).repeat_interleave(
+        torch.tensor(list(branches))
+    )  # branch of each action
+    values = torch.nn.functional.one_hot(owner).float()
+    same_branch = values @ values.T
+    centred = torch.eye(sum(branches)) - same_branch / same_branch.sum(dim=1, keepdim=True)
+    return torch.cat([centred, values], dim=1)
 
 
 def greedy(scores: Tensor, masks: Tensor, branches: Sequence[int]) -> Tensor:

@@ -89,7 +89,7 @@ def test_same_seed_same_bytes_and_another_seed_other_bytes(market: Market) -> No
     for agent in agents:
         agent.learn(320)
     assert fingerprint(agents[0]) == fingerprint(agents[1])
-    assert fingerprint(agents[0])["network.value.bias"] != fingerprint(agents[2])["network.value.bias"]
+    assert fingerprint(agents[0])["network.heads.bias"] != fingerprint(agents[2])["network.heads.bias"]
 
 
 def test_two_epochs_and_a_resume_equal_four_epochs(market: Market, tmp_path: Path) -> None:

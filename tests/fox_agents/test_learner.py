@@ -68,8 +68,9 @@ def test_a_branch_without_effect_neither_learns_nor_disturbs_the_bootstrap() -> 
 def test_no_gradient_reaches_a_branch_that_had_no_effect() -> None:
     agent = learner()
     agent.update(batch(64, torch.Generator().manual_seed(0), active=(True, False, True, True)))
-    gradient = agent.network.advantage.weight.grad
+    gradient = agent.network.heads.weight.grad
     assert gradient is not None
+    gradient = gradient[: 13 * CONFIG.atoms]  # the advantages
     size = [part.abs().sum().item() for part in gradient.split([n * CONFIG.atoms for n in (4, 3, 3, 3)])]
     assert size[1] == 0.0 and min(size[0], size[2], size[3]) > 0.0
 
@@ -79,7 +80,7 @@ def with_values(network: "torch.nn.Module", favourite: list[int], sharp: float) 
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.zero_()
-        bias = network.advantage.bias.view(13, -1)
+        bias = network.heads.bias.view(13 + 4, -1)
         for action, atom in enumerate(favourite):
             bias[action, atom] = sharp
 

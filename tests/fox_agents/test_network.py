@@ -21,8 +21,8 @@ def test_one_distribution_per_action() -> None:
 def test_the_advantage_mean_is_taken_within_each_branch() -> None:
     net = network()
     with torch.no_grad():
-        net.value.weight.zero_()
-        net.value.bias.zero_()
+        net.heads.weight[13 * 5 :] = 0.0  # the values follow the advantages
+        net.heads.bias[13 * 5 :] = 0.0
     logits = net(torch.randn(7, 128))
     for part in logits.split(BRANCHES, dim=1):  # with no value, what is left of a branch sums to nothing
         torch.testing.assert_close(part.mean(dim=1), torch.zeros(7, 5), atol=1e-5, rtol=0.0)
@@ -33,7 +33,7 @@ def test_a_branch_does_not_feel_another_ones_advantage() -> None:
     net, x = network(), torch.randn(3, 128)
     before = net(x)
     with torch.no_grad():
-        net.advantage.bias[:5] += 10.0  # first direction only
+        net.heads.bias[:5] += 10.0  # first direction only
     after = net(x)
     assert not torch.allclose(before[:, :4], after[:, :4])
     assert torch.equal(before[:, 4:], after[:, 4:])

@@ -37,7 +37,7 @@ def config(total: int = 640) -> RunConfig:
                 "epoch_steps": 160,
                 "epsilon_steps": 400,
             },
-            "train": {"num_envs": 8, "total_steps": total, "validation_envs": 4},
+            "train": {"num_envs": 8, "total_steps": total, "validation_envs": 4, "checkpoint_seconds": 0.0},
         }
     )
 
