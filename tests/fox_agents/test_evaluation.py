@@ -54,6 +54,18 @@ def test_buy_and_hold_in_closed_form() -> None:
     assert result.metrics["exposure"] == 1.0
 
 
+def test_the_lower_bound_is_the_one_sided_95_percent_one() -> None:
+    """Returns of buy and hold without costs on 100, 101, 103, 99: mean less 1.645 standard errors."""
+    free = EnvConfig(
+        max_position=1.0, initial_cash=1_000.0, margin=False, half_spread_ticks=0.0, fee_per_side=0.0
+    )
+    result = evaluate(BuyAndHold(), plain_market([100.0, 101.0, 103.0, 99.0]), free)
+    returns = [10 / 1_000, 20 / 1_010, -40 / 1_030]
+    error = np.std(returns, ddof=1) / math.sqrt(3)
+    bound = result.metrics["mean_return_lower_bound"]
+    assert bound == pytest.approx(np.mean(returns) - 1.6448536 * error, rel=1e-6)
+
+
 def test_returns_equity_and_metrics_agree(market: Market) -> None:
     result = evaluate(fox_agents.make("random", config={"seed": 5}), market)
     np.testing.assert_allclose(result.equity[1:] / result.equity[:-1] - 1.0, result.returns, atol=1e-12)

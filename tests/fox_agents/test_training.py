@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -19,6 +20,7 @@ from fox_agents.api import Agent  # noqa: E402
 from fox_agents.callbacks import RunLog  # noqa: E402
 from fox_agents.checkpoint import CheckpointError, CheckpointStore  # noqa: E402
 from fox_agents.config import DataConfig, RunConfig, run_config_from_dict  # noqa: E402
+from fox_agents.evaluation import evaluate  # noqa: E402
 from fox_agents.training import load_best, load_market, load_run, new_run, split_market, train  # noqa: E402
 from fox_env.errors import ConfigError  # noqa: E402
 
@@ -27,7 +29,7 @@ def config(total: int = 640) -> RunConfig:
     return run_config_from_dict(
         {
             "data": {"synthetic": "regimes:seed=0,sessions=4", "embargo": 20},
-            "env": {"reward": "risk", "horizon": 50},
+            "env": {"reward": "risk", "horizon": 50, "exploration_scale": 1.0},
             "agent": {
                 "hidden": 16,
                 "atoms": 11,
@@ -103,6 +105,52 @@ def test_the_best_agent_can_be_loaded(finished: tuple[Path, training.Outcome]) -
     ]
     assert entry is not None and entry["score"] == max(scores)
     assert best.env_steps == entry["step"]
+
+
+def test_the_results_are_the_best_checkpoints_on_the_validation_period(
+    finished: tuple[Path, training.Outcome],
+) -> None:
+    """Not the last checkpoint's, and not on the bars that were learned from."""
+    directory, outcome = finished
+    market = training.load_market(config().data)
+    _, validation = training.split_market(market, config().data)
+    assert all(result.market.bars.ts[0] == validation.bars.ts[0] for result in outcome.results)
+    assert all(len(result.market) == len(validation) for result in outcome.results)
+    again = evaluate(load_best(directory), validation, config().env)
+    np.testing.assert_array_equal(outcome.results[0].returns, again.returns)
+
+
+def test_scores_while_training_are_of_the_validation_period(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def spy(agent: Any, market: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append((market.bars.ts[0], len(market)))
+        return evaluate(agent, market, *arguments, **options)
+
+    monkeypatch.setattr(training, "evaluate", spy)
+    run(tmp_path / "spied", config(320))
+    _, validation = training.split_market(training.load_market(config().data), config().data)
+    assert len(seen) >= 2 + 4 and set(seen) == {(validation.bars.ts[0], len(validation))}
+
+
+def test_training_explores_costs_and_validation_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    original = training.FoxFuturesVectorEnv
+
+    def spy(*arguments: Any, **options: Any) -> Any:
+        made.append(original(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(training, "FoxFuturesVectorEnv", spy)
+    settings = config(160)
+    outcome = run(tmp_path / "spied", settings)
+    assert settings.env.exploration_scale == 1.0
+    assert [env.knobs["exploration_scale"]["value"] for env in made] == [1.0]
+    assert all(result.config.exploration_scale == 0.0 for result in outcome.results)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
