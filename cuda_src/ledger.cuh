@@ -116,8 +116,8 @@ FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 rea
     book_fill(s, info, f, reason, b);
 }
 
-// Worst and best P&L of the open trade at the extremes of a bar that it was open in. A fill from a resting order is
-// compared with the close only: the extreme may lie before it.
+// Worst and best P&L of the open trade at the extremes of a bar that it was open in. A trade that a resting order
+// began in this bar is compared with the close only: the extreme may lie before it.
 FOX_FN void track_excursions(EnvState& s, const MarketRow& bar, bool entered_resting, const EnvParams& p) {
     const f64 adverse = entered_resting ? bar.close : (s.lots > 0 ? bar.low : bar.high);
     const f64 favourable = entered_resting ? bar.close : (s.lots > 0 ? bar.high : bar.low);

@@ -57,9 +57,11 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     out.info.fill_quantity = contracts_of(fill.lots, p);
     out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();
 
+    const i32 side_before = sign_of(s.lots);
     if (s.lots != 0) s.bars_in_trade += 1;
     book_fill(s, out.info, fill, EXIT_REASON_AGENT, booking);
-    if (s.lots != 0) track_excursions(s, bar, fill.maker, p);
+    const bool entered_resting = fill.maker && sign_of(s.lots) != side_before;
+    if (s.lots != 0) track_excursions(s, bar, entered_resting, p);
     enforce_maintenance(s, out.info, bar, costs, booking);
 
     s.bar += 1;

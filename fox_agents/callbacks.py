@@ -111,10 +111,11 @@ class Validation(Callback):
         self._log, self._store, self._evaluate = log, store, score
         self._save_every, self._next_save = save_every, -math.inf
         self.latest: dict[str, Any] = {}
+        self.judged = -1  # step of the latest score
 
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
         """Evaluate, log, save."""
-        self.latest = self._evaluate(agent).metrics
+        self.latest, self.judged = self._evaluate(agent).metrics, agent.env_steps
         self._log.write("val", {name: self.latest[name] for name in _CURVES}, agent.env_steps)
         score = self.latest["mean_return_lower_bound"]
         best = self._store.entry("best")

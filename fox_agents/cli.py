@@ -37,11 +37,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # typer has no public name for the base of its usage errors
 
-Data = Annotated[str | None, typer.Option("--data", help="File of bars: CSV, parquet or DBN.")]
+Data = Annotated[str | None, typer.Option("--data", help="File of bars: CSV or Parquet.")]
 Synthetic = Annotated[
     str | None, typer.Option("--synthetic", help="Generated market, for example regimes:seed=0.")
 ]
-Contract = Annotated[str | None, typer.Option("--contract", help="Contract of the bars in --data.")]
+Contract = Annotated[
+    str | None, typer.Option("--contract", help="Contract of the bars in --data. [default: ES]")
+]
 Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of the stamps in --data.")]
 Label = Annotated[
     str | None, typer.Option("--label", help="Whether a bar is stamped at its open or its close.")
@@ -67,6 +69,11 @@ def run(command: Callable[..., None]) -> None:
         _fail(str(error), 1)
     except FoxError as error:
         _fail(str(error), 2 if _is_users(error) else 1)
+    except OSError as error:  # a path or a disk that does not do what was asked of it
+        _fail(
+            f"{error.filename or 'a file'}: {error.strerror or error}; check the path, its permissions and the disk",
+            2,
+        )
     except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 1)
     sys.exit(code if isinstance(code, int) else 0)
@@ -115,8 +122,13 @@ def data_overrides(
         raise ConfigError("--data and --synthetic exclude each other; give one")
     overrides = []
     if data is not None:
-        overrides += [f"data.file={data}", "data.synthetic=none"]
+        overrides += [
+            f"data.file={Path(data).resolve()}",
+            "data.synthetic=none",
+        ]  # the run may go on elsewhere
     if synthetic is not None:
+        if contract is not None:
+            raise ConfigError("--contract names the contract of a file; leave it out with --synthetic")
         overrides += [f"data.synthetic={synthetic}", "data.file=none"]
     named = {"contract": contract, "tz": tz, "label": label}
     return overrides + [f"data.{key}={value}" for key, value in named.items() if value is not None]

@@ -96,8 +96,9 @@ class BDQConfig:
         _require(0.0 < self.target_rate <= 1.0, "agent.target_rate", self.target_rate, "in (0, 1]")
         for name in ("epsilon_start", "epsilon_end"):
             _require(0.0 <= getattr(self, name) <= 1.0, f"agent.{name}", getattr(self, name), "in [0, 1]")
-        for name in ("learning_starts", "epsilon_steps", "seed"):
+        for name in ("learning_starts", "epsilon_steps"):
             _require(getattr(self, name) >= 0, f"agent.{name}", getattr(self, name), "0 or more")
+        _require(0 <= self.seed < 2**63, "agent.seed", self.seed, "from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True)

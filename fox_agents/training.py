@@ -56,6 +56,10 @@ def load_market(data: DataConfig) -> Market:
     """Market named by a configuration; ConfigError unless exactly one of file and synthetic is given."""
     if (data.file is None) == (data.synthetic is None):
         raise ConfigError("give exactly one of data.file (--data FILE) and data.synthetic (--synthetic NAME)")
+    if data.synthetic is not None and (data.tz, data.label) != (None, None):
+        raise ConfigError(
+            "data.tz and data.label (--tz, --label) describe a file; leave them out with --synthetic"
+        )
     if data.synthetic is not None:
         return synthetic.from_name(data.synthetic)
     assert data.file is not None
@@ -176,7 +180,7 @@ def train(
         if interrupt.requested:
             judge.save_last(agent)
             return Outcome(directory, agent.env_steps, True, None, [])
-        if agent.env_steps < config.train.total_steps:  # the time limit: judge what there is
+        if judge.judged != agent.env_steps:  # the time limit fell inside an epoch: judge what there is
             judge.on_epoch(agent, agent.diagnostics())
         judge.save_last(agent)
     return _conclude(config, directory, store, validation, agent.env_steps)

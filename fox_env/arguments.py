@@ -53,14 +53,16 @@ def check_arguments(
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value < 2**31:
         raise ConfigError(f"{name}={value!r} must be a whole number from {least} to {2**31 - 1}")
 
 
 def merge_config(
-    config: EnvConfig | None, options: Mapping[str, Any], max_episode_steps: int | None
+    config: EnvConfig | Mapping[str, Any] | None, options: Mapping[str, Any], max_episode_steps: int | None
 ) -> EnvConfig:
     """The config with single options laid over it, and Gymnasium's step limit as its horizon."""
+    if isinstance(config, Mapping):
+        config = EnvConfig.from_mapping(config)
     merged = EnvConfig.from_mapping(options) if config is None else config.replace(**_known(options))
     if max_episode_steps is not None:
         merged = merged.replace(horizon=min(max_episode_steps, merged.horizon or max_episode_steps))

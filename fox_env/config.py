@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
+import numpy as np
+
 from fox_env.errors import ConfigError
 
 __all__ = ["EnvConfig"]
@@ -150,10 +152,10 @@ class EnvConfig:
 
     def _check_numbers(self) -> None:
         above_zero = ("initial_cash", "max_position", "lot", "risk_atr", "reward_scale")
-        at_least_zero = ("half_spread_ticks", "impact_coef")
+        at_least_zero = ("half_spread_ticks", "impact_coef", "fee_per_side", "fee_rate")
         fractions = ("capital_floor", "queue_prob", "exploration_scale", "shaping_scale")
         optional = ("fee_per_side", "fee_rate", "maker_fee", "risk_unit")
-        for name in (*above_zero, *at_least_zero, *fractions, *optional):
+        for name in dict.fromkeys((*above_zero, *at_least_zero, *fractions, *optional)):
             value = getattr(self, name)
             if name in optional and value is None:
                 continue
@@ -211,8 +213,12 @@ class EnvConfig:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, (int, float, np.integer, np.floating))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

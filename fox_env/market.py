@@ -29,6 +29,7 @@ _DAY_NS = 86_400_000_000_000
 _YEAR_NS = 365.25 * _DAY_NS
 _SHORT_SPAN_NS = 14 * _DAY_NS
 _TRADING_DAYS = 252.0
+_OFF_GRID_SHARE = 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -139,6 +140,7 @@ class Market:
                 "use a series that is back-adjusted by difference, or one expiry."
             )
         inputs = _inputs(bars, spec)
+        _warn_off_grid(inputs.close, spec)
         return cls(
             bars=bars,
             contract=spec,
@@ -283,6 +285,16 @@ def _first_ready(wanted: int, length: int) -> int:
             "Market: %d bars are fewer than the warm-up of %d; features are partly zero.", length, wanted
         )
     return min(wanted, latest)
+
+
+def _warn_off_grid(close: Float, spec: ContractSpec) -> None:
+    """Say so when the prices do not look like this contract's: a forgotten contract name is easy to miss."""
+    off = int(np.count_nonzero(close != np.floor(close)))
+    if off > _OFF_GRID_SHARE * len(close):
+        _log.warning(
+            "%d of %d closes lie off the tick grid of %s (tick %g); name the contract of these bars",
+            off, len(close), spec.symbol, spec.tick_size,
+        )  # fmt: skip
 
 
 def _inputs(bars: Bars, spec: ContractSpec) -> Inputs:

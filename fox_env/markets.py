@@ -31,8 +31,8 @@ def resolve_market(market: Market | str | os.PathLike[str], contract: str | None
     if path.is_file():
         status = path.stat()
         return _file_market(path.resolve(), contract or "ES", (status.st_mtime_ns, status.st_size))
-    if contract is not None:
-        raise ConfigError(f"no file {os.fspath(market)!r}; contract= goes with a file")
+    if contract is not None or path.suffix or os.sep in os.fspath(market):
+        raise ConfigError(f"no file {os.fspath(market)!r}; check the path, or name a synthetic market")
     return _synthetic_market(os.fspath(market))
 
 

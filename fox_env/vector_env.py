@@ -123,7 +123,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         }
         self._arguments.update(options)
         check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads)
-        self.num_envs = num_envs
+        self.num_envs = int(num_envs)
         self.market = resolve_market(market, contract)
         self.config = merge_config(config, options, max_episode_steps)
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)

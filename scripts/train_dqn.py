@@ -15,7 +15,7 @@ except ImportError as error:  # it names the missing extra
 import typer
 
 from fox_agents.report import comparison_table
-from fox_agents.training import load_run, new_run, summary, train
+from fox_agents.training import load_market, load_run, new_run, summary, train
 from fox_env.errors import ConfigError
 
 PRESETS = Path(__file__).resolve().parents[1] / "configs"
@@ -59,6 +59,7 @@ def main(
     else:
         config = cli.preset_config(preset or "default", PRESETS, changes)
         directory = logdir or cli.fresh_logdir(Path("runs"))
+        load_market(config.data)  # a mistake in the data must not use up the run directory
         new_run(directory, config)
     console = cli.console(quiet, as_json)
     outcome = train(

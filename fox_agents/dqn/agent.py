@@ -155,12 +155,14 @@ class BDQAgent:
 
     def _start(self) -> None:
         env = self._learning_env()
+        fits = isinstance(env.observation, Tensor) and "final_obs" in env.outputs
+        if not fits or "info.branch_active" not in env.outputs or env.single_action_space.shape != (4,):
+            raise ConfigError(
+                'bdq learns in a vector environment with branch actions made with output="torch", '
+                'autoreset_mode=SAME_STEP and info_level="learn" or "full"'
+            )
         self._allocate()
         observation, _ = env.reset(seed=self.config.seed)
-        if not isinstance(observation, Tensor) or env.autoreset_mode.name != "SAME_STEP":
-            raise ConfigError(
-                'bdq learns in an environment made with output="torch", autoreset_mode=SAME_STEP'
-            )
         self._observation.copy_(observation)
         self._masks.copy_(env.action_masks())
 

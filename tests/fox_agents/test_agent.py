@@ -16,6 +16,7 @@ import fox_agents  # noqa: E402
 from fox_agents.api import Agent, Callback  # noqa: E402
 from fox_agents.checkpoint import CheckpointError  # noqa: E402
 from fox_agents.dqn.agent import BDQAgent  # noqa: E402
+from fox_agents.dqn.replay import Replay  # noqa: E402
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic  # noqa: E402
 from fox_env.errors import ConfigError, FoxError  # noqa: E402
 
@@ -78,6 +79,29 @@ class Until(Callback):
 
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
         self.epochs.append((agent.env_steps, dict(diagnostics)))
+
+
+def test_a_cut_off_episode_is_stored_as_truncated_not_terminated(market: Market) -> None:
+    agent = new(market)
+    agent.learn(640)
+    assert agent._replay is not None
+    stored = agent._replay.tensors()
+    assert stored["done"].any() and not stored["terminated"].any()
+
+
+def test_the_learner_samples_as_configured(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, original = set(), Replay.sample
+
+    def spy(self: Replay, batch_size: int, n_step: int, gamma: float, generator: Any) -> Any:
+        seen.add((batch_size, n_step, gamma))
+        return original(self, batch_size, n_step, gamma, generator)
+
+    monkeypatch.setattr(Replay, "sample", spy)
+    agent = new(market, gamma=0.9, n_step=2)
+    agent.learn(SMALL["learning_starts"] - ENVS)
+    assert not seen
+    agent.learn(320)
+    assert seen == {(SMALL["batch_size"], 2, 0.9)}
 
 
 def test_the_agent_follows_the_protocol(market: Market) -> None:

@@ -204,13 +204,19 @@ def test_a_kill_after_later_epochs_purges_what_they_logged(
 def test_the_time_limit_stops_and_still_reports(tmp_path: Path) -> None:
     outcome = run(tmp_path / "short", config(total=10_000_000), time_limit=0.5)
     assert not outcome.interrupted and 0 < outcome.env_steps < 10_000_000
+    steps = [step for step, _ in curves(tmp_path / "short")["val/total_return"]]
+    assert steps == sorted(set(steps)) and steps[-1] == outcome.env_steps
     assert [r.agent for r in outcome.results] == ["bdq", "flat", "random", "buy_and_hold"]
 
 
-def test_a_run_directory_is_never_mixed(tmp_path: Path) -> None:
-    new_run(tmp_path / "r", config())
+def test_a_run_directory_is_never_mixed(tmp_path: Path, finished: tuple[Path, training.Outcome]) -> None:
     with pytest.raises(ConfigError, match="already holds a run"):
-        new_run(tmp_path / "r", config())
+        new_run(finished[0], config())
+    assert load_run(finished[0]) == config()
+    new_run(tmp_path / "r", config())
+    with pytest.raises(ConfigError, match="already holds a run"):  # also before the first checkpoint
+        new_run(tmp_path / "r", config(320))
+    assert load_run(tmp_path / "r") == config()
     with pytest.raises(ConfigError, match="no run in"):
         load_run(tmp_path / "other")
     with pytest.raises(CheckpointError, match="no checkpoint"):

@@ -95,6 +95,17 @@ def test_the_open_trade_is_shown_in_units_of_its_risk() -> None:
     assert seen[Portfolio.TRADE_RETURN] == pytest.approx(100 * 100 / 100_100, rel=1e-6)
 
 
+def test_a_resting_fill_inside_a_trade_does_not_hide_the_bars_extremes() -> None:
+    """Long 2 at 100 through a bar from 104 to 90: worst -1,000 and best +400 of money, whatever is filled in it."""
+    bars = [(100.0, 100.0, 100.0, 100.0), (100.0, 100.0, 100.0, 100.0), (100.0, 104.0, 90.0, 101.0), *QUIET]
+    env = make_account(make_market(bars), half_spread_ticks=0.0, fee_per_side=0.0, max_position=4.0)
+    half = (LONG, 1, 0, 1)
+    steps = play(env, [half, (LONG, FULL, LIMIT, PATIENT), CLOSE])
+    assert steps[1]["fill_price"] == 99.5
+    trade = env.trades().to_dicts()[0]
+    assert trade["mae"] <= -1_000.0 and trade["mfe"] >= 400.0
+
+
 def test_a_liquidation_pays_spread_and_impact() -> None:
     """Three contracts sold at the close of 86: half a tick and 0.5 ATR sqrt(3 / 10,000) below it."""
     bars = [*QUIET, (100.0, 100.5, 99.5, 100.0), (98.0, 98.0, 85.0, 86.0), (86.0, 86.0, 86.0, 86.0)]

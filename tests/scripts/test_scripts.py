@@ -153,3 +153,11 @@ def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(tmp_path: Path) -> 
     done = script("train_dqn.py", f"--resume={directory}", "--device=cpu", "--time-limit=1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["env_steps"] > saved
+
+
+def test_a_mistake_in_the_data_does_not_use_up_the_run_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "r"
+    wrong = script(
+        "train_dqn.py", "--preset=smoke", f"--data={tmp_path / 'missing.csv'}", f"--logdir={directory}"
+    )
+    assert wrong.returncode == 2 and "missing.csv" in wrong.stderr and not directory.exists()
