@@ -36,7 +36,10 @@ class EvaluationResult:
     """What one agent did on one market.
 
     ``metrics`` is `fox_env.metrics.summary` of the step returns and trades plus: ``final_equity`` and
-    ``costs`` (money), ``exposure`` (share of bars with a position), and ``mean_return_lower_bound``, the
+    ``costs`` (money), ``fees`` and ``slippage`` (money: costs are their sum, slippage is spread and impact),
+    ``gross_pnl`` (money before costs), ``cost_share`` (costs / |gross P&L|), ``turnover`` (notional of the agent's
+    fills / initial cash), ``action_entropy`` (of the directions chosen, 0 to 1), ``exposure`` (share of bars with a
+    position), and ``mean_return_lower_bound``, the
     one-sided 95 % lower confidence bound of the mean step return (normal approximation, steps taken as
     independent).
     """
@@ -135,7 +138,7 @@ def evaluate(
     return _result(agent.name, market, cfg, record, trades)
 
 
-_RECORDED = ("equity", "step_return", "position", "cost")
+_RECORDED = ("equity", "step_return", "position", "cost", "fees", "fill_quantity", "fill_price")
 
 
 def _play(agent: Agent, env: FoxFuturesVectorEnv, starts: Array, steps: int, seed: int) -> dict[str, Array]:
@@ -168,6 +171,25 @@ def _stack(rows: list[Any]) -> Array:
     return stacked
 
 
+def _trading(record: dict[str, Array], alive: Array, cfg: EnvConfig, market: Market) -> dict[str, float]:
+    """What trading cost and how much of it there was."""
+    costs, fees = float(record["cost"][alive].sum()), float(record["fees"][alive].sum())
+    started = cfg.initial_cash * alive.shape[1]
+    last = alive.sum(axis=0) - 1
+    gross = float(record["equity"][last, np.arange(alive.shape[1])].sum()) - started + costs
+    notional = np.abs(record["fill_quantity"] * np.nan_to_num(record["fill_price"]))[alive].sum()
+    shares = np.bincount(record["action"][alive][:, 0], minlength=len(_layout.Direction)) / alive.sum()
+    chosen = shares[shares > 0]
+    return {
+        "fees": fees,
+        "slippage": costs - fees,
+        "gross_pnl": gross,
+        "cost_share": costs / abs(gross) if gross else math.nan,
+        "turnover": float(notional) * market.contract.multiplier / started,
+        "action_entropy": float(-(chosen * np.log(chosen)).sum() / math.log(len(_layout.Direction))),
+    }
+
+
 def _result(
     name: str, market: Market, cfg: EnvConfig, record: dict[str, Array], trades: pl.DataFrame
 ) -> EvaluationResult:
@@ -186,6 +208,7 @@ def _result(
         equity = cfg.initial_cash * np.concatenate([[1.0], np.cumprod(1.0 + returns)])
     numbers: dict[str, Any] = metrics.summary(returns, bars_per_year=market.bars_per_year, trades=trades)
     spread = float(np.std(returns, ddof=1)) if steps > 1 else 0.0
+    numbers |= _trading(record, alive, cfg, market)
     numbers |= {
         "final_equity": float(equity[-1]),
         "costs": float(record["cost"][alive].sum()),

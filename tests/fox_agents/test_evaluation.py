@@ -50,6 +50,12 @@ def test_buy_and_hold_in_closed_form() -> None:
     gains = [20 * (c - 100.0) - cost for c in (101.0, 103.0, 99.0)]
     np.testing.assert_allclose(result.equity, [10_000.0, *(10_000.0 + g for g in gains)], rtol=1e-12)
     assert result.metrics["costs"] == pytest.approx(cost)
+    assert result.metrics["fees"] == pytest.approx(4.0)
+    assert result.metrics["slippage"] == pytest.approx(2.5)
+    assert result.metrics["gross_pnl"] == pytest.approx(20 * (99.0 - 100.0))
+    assert result.metrics["cost_share"] == pytest.approx(6.5 / 20)
+    assert result.metrics["turnover"] == pytest.approx(2 * 100.125 * 10 / 10_000)
+    assert 0.0 <= result.metrics["action_entropy"] <= 1.0
     assert result.metrics["total_return"] == pytest.approx(gains[-1] / 10_000)
     assert result.metrics["exposure"] == 1.0
 
