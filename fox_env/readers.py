@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fox_env.bars import PRICES, Bars, Flag, Float, Int, first_fault, median_interval
 from fox_env.errors import ConfigError, DataError
-from fox_env.tables import Table, read_table
-from fox_env.timestamps import ParsedTimes, check_zone, parse_epoch, parse_text, wall_to_utc
+from fox_env.reading.table import Table
+from fox_env.reading.text import read_table
+from fox_env.reading.timestamps import ParsedTimes, check_zone, parse_epoch, parse_text, wall_to_utc
 
 if TYPE_CHECKING:
     import polars as pl

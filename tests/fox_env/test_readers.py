@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fox_env import tables
 from fox_env.bars import Bars
 from fox_env.errors import ConfigError, DataError
 from fox_env.readers import read_bars, read_columns, write_bars
+from fox_env.reading import text as text_reader
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 T0 = 1_715_248_800_000_000_000  # 2024-05-09 10:00:00 UTC
@@ -374,7 +374,7 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
 def test_content_beyond_the_limit_is_refused_before_it_is_unpacked(
     put: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_MAX_BYTES", 10_000)
+    monkeypatch.setattr(text_reader, "_MAX_BYTES", 10_000)
     with pytest.raises(DataError, match="holds more than 10,000 bytes"):
         read_bars(put(gzip.compress(b"0" * 1_000_000)))
 

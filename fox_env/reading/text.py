@@ -7,17 +7,14 @@ import gzip
 import io
 import re
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from fox_env.bars import PRICES, Int
+from fox_env.bars import PRICES
 from fox_env.errors import DataError
-
-if TYPE_CHECKING:
-    import polars as pl
+from fox_env.reading.table import Table
 
 _MAX_BYTES = 2 * 1024**3
 """Largest content that is read, after decompression: bounds the memory that a hostile archive can claim."""
@@ -30,20 +27,6 @@ _UNREAD = (
     (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
     (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Table:
-    """A file as a frame, with what is needed to name a place in it."""
-
-    source: str
-    frame: pl.DataFrame
-    lines: Int | None  # line of the file per row; None where the format has no lines
-
-    def error(self, row: int, column: str, message: str) -> DataError:
-        """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""
-        line = "" if self.lines is None else f" (line {self.lines[row]})"
-        return DataError(f"{self.source}: row {row}{line}, column {column}: {message}.")
 
 
 def read_table(path: Path, format: str | None) -> Table:

@@ -1,0 +1,1 @@
+"""Internal readers of market-data files: from bytes to tables to parsed columns."""

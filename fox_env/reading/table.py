@@ -1,0 +1,42 @@
+"""Tables: the rows of one source before their columns are understood, and the errors that name a cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fox_env.bars import Int
+from fox_env.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Kind = Literal["bars", "trades", "quotes"]
+"""What the rows of a table are: price bars, single trades, or states of the best bid and ask."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a file or frame, with what is needed to name a place in it.
+
+    Attributes
+    ----------
+    source : str
+        Path of the file, or a description of the object.
+    frame : polars.DataFrame
+        Columns under the names of the source; cells of text files stay text, so that a bad one can be shown.
+    lines : int64 array, shape (T,), or None
+        Line of the file per row, counted from 1; None where the format has no lines.
+    kind : {"bars", "trades", "quotes"}
+        What the rows are.
+    """
+
+    source: str
+    frame: pl.DataFrame
+    lines: Int | None = None
+    kind: Kind = "bars"
+
+    def error(self, row: int, column: str, message: str) -> DataError:
+        """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""
+        line = "" if self.lines is None else f" (line {self.lines[row]})"
+        return DataError(f"{self.source}: row {row}{line}, column {column}: {message}.")
