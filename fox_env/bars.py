@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -178,6 +178,8 @@ class Bars:
         Price of the new contract minus the old one at a roll bar, 0 elsewhere; None when there is no roll.
     extra : mapping of str to float64 arrays, shape (T,)
         Further columns by name; NaN marks a missing value.
+    repairs : tuple of str
+        What the repairs asked for changed in the file's rows, one sentence each (:mod:`fox_env.repair`).
     """
 
     ts: Int
@@ -190,6 +192,7 @@ class Bars:
     gap: Flag
     roll_gap: Float | None
     extra: Mapping[str, Float]
+    repairs: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -205,6 +208,7 @@ class Bars:
         session_end: ArrayLike | None = None,
         gap: ArrayLike | None = None,
         extra: Mapping[str, ArrayLike] | None = None,
+        repairs: Iterable[str] = (),
     ) -> Bars:
         """Check, convert and copy arrays into bars.
 
@@ -212,7 +216,7 @@ class Bars:
         ----------
         ts : datetime64 of any unit, or int64 ns since 1970 UTC, shape (T,)
             Close of each bar in UTC.
-        open, high, low, close, volume, roll_gap, session_end, gap, extra
+        open, high, low, close, volume, roll_gap, session_end, gap, extra, repairs
             As the attributes of the class. Session flags that are not given are derived from the time stamps:
             a pause longer than 30 minutes and than the bar interval (median of the first 240) ends a session.
 
@@ -262,6 +266,7 @@ class Bars:
             gap=flag(after_break, "gap"),
             roll_gap=rolls,
             extra={name: number(v, name) for name, v in (extra or {}).items()},
+            repairs=tuple(repairs),
         )
 
     def __len__(self) -> int:
@@ -298,6 +303,7 @@ class Bars:
             gap=self.gap[cut],
             roll_gap=None if self.roll_gap is None else self.roll_gap[cut],
             extra={name: values[cut] for name, values in self.extra.items()},
+            repairs=self.repairs,
         )
 
     @property

@@ -51,6 +51,7 @@ SEVERITY = {
     "time_unit": "warning",
     "off_tick": "warning",
     "jump": "warning",
+    "zero_price": "warning",
     "no_volume": "warning",
     "zero_volume": "note",
     "gap": "note",
