@@ -91,6 +91,9 @@ class Market:
         What the physics reads.
     has_volume : bool
         Whether the volume is known; without it the physics has no participation limit and no impact.
+    generator : str
+        Name and parameters of the synthetic market that made the bars, as
+        :func:`fox_env.synthetic.from_name` reads them; empty for bars of any other origin.
     """
 
     bars: Bars
@@ -100,6 +103,7 @@ class Market:
     first_ready: int
     columns: MarketColumns
     has_volume: bool
+    generator: str = ""
 
     @classmethod
     def from_bars(
@@ -232,6 +236,7 @@ class Market:
             first_ready=_first_ready(max(self.first_ready - first, 0), stop - first),
             columns=self.columns[rows],
             has_volume=self.has_volume,
+            generator=self.generator,
         )
 
     def __len__(self) -> int:
