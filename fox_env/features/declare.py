@@ -47,6 +47,8 @@ class Inputs:
         Mean volume of the last 20 bars (the physics' own column).
     extra : mapping of str to float64 array (T,)
         Recorded order-flow columns by name.
+    observed : tuple of float64 array (T,)
+        The user's own columns, for the reserved entries in order.
     """
 
     ts: NDArray[np.int64]
@@ -60,6 +62,7 @@ class Inputs:
     atr: F64
     mean_volume: F64
     extra: Mapping[str, F64]
+    observed: tuple[F64, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ts)

@@ -1,7 +1,19 @@
 """The 20 order-flow features: recorded order flow where the data have it, else proxies from bars and volume.
 
-Recorded columns are taken by name from ``Bars.extra``: ``signal``; ``buy_volume`` and ``sell_volume``;
-``bid`` and ``ask``; ``bid_size`` and ``ask_size``. q: signed volume of a bar (see ``Inputs.flow``).
+Recorded columns are taken by name from ``Bars.extra``; NaN marks a bar without the value:
+
+=============================  ==========================================================================
+``signal``                     planted by a synthetic market, taken as it is
+``buy_volume``, ``sell_volume``  contracts bought and sold by the aggressor within the bar
+``bid``, ``ask``               best prices in price units, at the bar's close
+``bid_size``, ``ask_size``     contracts at the best prices, at the bar's close
+``bid_depth``, ``ask_depth``   contracts over all recorded levels of the book, at the bar's close
+``ofi``                        order-flow imbalance of Cont, Kukanov, Stoikov 2014, in contracts: the sum
+                               over the bar's changes of the best quotes of
+                               [b >= b'] B - [b <= b'] B' - [a <= a'] A + [a >= a'] A'
+=============================  ==========================================================================
+
+q: signed volume of a bar (see ``Inputs.flow``). A user's own columns take the reserved entries.
 """
 
 from __future__ import annotations
@@ -13,11 +25,14 @@ import numpy as np
 from fox_env.features.declare import Feature, Inputs, recorded
 from fox_env.features.windows import F64, change, lag, ratio, window_mean, window_sum
 
-SIGNAL, TRADES, BULK, NOTHING = 1.0, 0.5, 0.25, 0.0
+SIGNAL, TRADES, BULK, NOTHING, BOOK = 1.0, 0.5, 0.25, 0.0, 0.125
 QUOTES = frozenset(("bid", "ask"))
 SIZES = frozenset(("bid_size", "ask_size"))
-RECORDED = QUOTES | SIZES | {"signal", "buy_volume", "sell_volume"}
+DEPTHS = frozenset(("bid_depth", "ask_depth"))
+RECORDED = QUOTES | SIZES | DEPTHS | {"signal", "buy_volume", "sell_volume", "ofi"}
 """The columns of ``Bars.extra`` that are read."""
+N_RESERVED = 4
+"""Entries that stay zero until a user's own columns take them."""
 
 _BVC = "bulk-volume classification, Easley, Lopez de Prado, O'Hara 2012"
 
@@ -63,11 +78,20 @@ def _roll_spread(x: Inputs) -> F64:
     return 2.0 * np.sqrt(np.maximum(-covariance, 0.0)) / x.atr
 
 
-def _abdi_ranaldo(x: Inputs) -> F64:
+def _spread(x: Inputs) -> F64:
+    if x.extra.keys() >= QUOTES:
+        return _quoted_spread(x)
     middle = 0.5 * (x.high + x.low)
     before = lag(x.close, 1)
     product = window_mean((before - lag(middle, 1)) * (before - middle), 60)
-    return 2.0 * np.sqrt(np.maximum(product, 0.0)) / x.atr
+    estimate = 2.0 * np.sqrt(np.maximum(product, 0.0)) / x.atr
+    estimate[:60] = 0.0
+    return estimate
+
+
+def _quoted_spread(x: Inputs) -> F64:
+    with np.errstate(invalid="ignore"):  # a side without a price makes the spread missing, not wrong
+        return recorded(x.extra["ask"] - x.extra["bid"]) / x.atr
 
 
 def _illiquidity(x: Inputs) -> F64:
@@ -77,52 +101,69 @@ def _illiquidity(x: Inputs) -> F64:
 
 
 def _depth(x: Inputs) -> F64:
-    per_tick = x.traded / (x.range + x.atr)
-    usual = window_mean(per_tick, 20)
-    return np.where(usual > 0.0, ratio(per_tick, usual) - 1.0, 0.0)
+    levels = next((pair for pair in (DEPTHS, SIZES) if x.extra.keys() >= pair), None)
+    if levels is None:
+        now = x.traded / (x.range + x.atr)
+    else:
+        bid, ask = sorted(levels, reverse=True)
+        now = recorded(x.extra[bid]) + recorded(x.extra[ask])
+    usual = window_mean(now, 20)
+    return np.where(usual > 0.0, ratio(now, usual) - 1.0, 0.0)
 
 
-def _volume_trend(x: Inputs) -> F64:
-    short, long = window_mean(x.traded, 5), window_mean(x.traded, 60)
-    return np.where(long > 0.0, ratio(short, long) - 1.0, 0.0)
-
-
-def _spread(x: Inputs) -> F64:
-    if not x.extra.keys() >= QUOTES:
-        return x.zeros
-    with np.errstate(invalid="ignore"):  # a side without a price makes the spread missing, not wrong
-        return recorded(x.extra["ask"] - x.extra["bid"]) / x.atr
-
-
-def _book_imbalance(x: Inputs, window: int) -> F64:
+def _book_imbalance(x: Inputs) -> F64:
     if not x.extra.keys() >= SIZES:
         return x.zeros
     bid, ask = recorded(x.extra["bid_size"]), recorded(x.extra["ask_size"])
-    return ratio(window_sum(bid - ask, window), window_sum(bid + ask, window))
+    return ratio(bid - ask, bid + ask)
 
 
 def _microprice(x: Inputs) -> F64:
-    return 0.5 * _spread(x) * _book_imbalance(x, 1) if x.extra.keys() >= QUOTES | SIZES else x.zeros
+    return 0.5 * _quoted_spread(x) * _book_imbalance(x) if x.extra.keys() >= QUOTES | SIZES else x.zeros
 
 
 def _book_flow(x: Inputs) -> F64:
-    if not x.extra.keys() >= QUOTES | SIZES:
+    if "ofi" in x.extra:
+        flow = recorded(x.extra["ofi"])
+    elif x.extra.keys() >= QUOTES | SIZES:
+        flow = _close_to_close_flow(x)
+    else:
         return x.zeros
-    bid_move, ask_move = change(recorded(x.extra["bid"])), change(recorded(x.extra["ask"]))
-    bid, ask = recorded(x.extra["bid_size"]), recorded(x.extra["ask_size"])
+    return ratio(flow, np.sqrt(window_mean(flow * flow, 60)))
+
+
+def _close_to_close_flow(x: Inputs) -> F64:
+    """Order-flow imbalance from the quotes at the closes alone; zero beside a missing quote."""
+    columns = [recorded(x.extra[name]) for name in ("bid", "ask", "bid_size", "ask_size")]
+    bid_move, ask_move = (change(price) for price in columns[:2])
+    bid, ask = columns[2:]
     bid_before, ask_before = lag(bid, 1), lag(ask, 1)
     bought = np.where(bid_move >= 0.0, bid, 0.0) - np.where(bid_move <= 0.0, bid_before, 0.0)
     sold = np.where(ask_move <= 0.0, ask, 0.0) - np.where(ask_move >= 0.0, ask_before, 0.0)
-    return ratio(bought - sold, bid + bid_before + ask + ask_before)
+    known = np.isfinite(x.extra["bid"]) & np.isfinite(x.extra["ask"])
+    known[1:] &= known[:-1]
+    known[0] = False
+    return np.where(known, bought - sold, 0.0)
 
 
 def source_of(x: Inputs) -> float:
-    """Return the code of the best order-flow source in the data, the value of the block's last entry."""
+    """Return the code of the order-flow sources in the data, the value of ``order_flow_source``."""
     if "signal" in x.extra:
         return SIGNAL
+    book = BOOK if x.extra.keys() >= QUOTES else NOTHING
     if x.has_trades:
-        return TRADES
-    return NOTHING if x.volume is None else BULK
+        return TRADES + book
+    return book if x.volume is None else BULK + book
+
+
+def _reserved(number: int) -> Feature:
+    return _row(
+        f"reserved_{number + 1}",
+        0,
+        f"column {number + 1} of `observe` as it is, else 0",
+        "the user",
+        lambda x: x.observed[number] if number < len(x.observed) else x.zeros,
+    )
 
 
 ORDER_FLOW = [
@@ -140,13 +181,6 @@ ORDER_FLOW = [
         "q / mean V of 20 bars",
         _BVC,
         lambda x: ratio(x.flow, x.mean_volume),
-    ),
-    _row(
-        "imbalance_shift",
-        119,
-        "imbalance over 5 bars - imbalance over 60 bars",
-        _BVC,
-        lambda x: _imbalance(x, 5) - _imbalance(x, 60),
     ),
     _row(
         "flow_toxicity_50",
@@ -177,11 +211,12 @@ ORDER_FLOW = [
         _roll_spread,
     ),
     _row(
-        "close_range_spread_60",
-        60,
-        "2 sqrt(max(0, mean over 60 bars of (C_t-1 - M_t-1)(C_t-1 - M_t))) / ATR, M = (H + L) / 2",
-        "Abdi, Ranaldo 2017, in differences",
-        _abdi_ranaldo,
+        "spread",
+        0,
+        "(ask - bid) / ATR where recorded, else 2 sqrt(max(0, mean over 60 bars of "
+        "(C_t-1 - M_t-1)(C_t-1 - M_t))) / ATR, M = (H + L) / 2 (0 for the first 60 bars)",
+        "quotes; Abdi, Ranaldo 2017, in differences",
+        _spread,
     ),
     _row(
         "illiquidity",
@@ -190,37 +225,38 @@ ORDER_FLOW = [
         "Amihud 2002, in differences",
         _illiquidity,
     ),
-    _row("depth_per_tick", 19, "V / (H - L + ATR) against its mean of 20 bars, - 1", "depth proxy", _depth),
-    _row("volume_trend", 59, "mean V of 5 bars / mean V of 60 bars - 1", "trade intensity", _volume_trend),
-    _row("spread", 0, "(ask - bid) / ATR where recorded, else 0", "quotes", _spread),
+    _row(
+        "depth",
+        19,
+        "D / mean D of 20 bars - 1; D: contracts in the book (all levels, else the best) where recorded, "
+        "else V / (H - L + ATR)",
+        "order book; depth proxy",
+        _depth,
+    ),
     _row(
         "book_imbalance",
         0,
         "(bid size - ask size) / (their sum) where recorded, else 0",
         "order book",
-        lambda x: _book_imbalance(x, 1),
-    ),
-    _row(
-        "book_imbalance_20",
-        19,
-        "the same from sums over 20 bars",
-        "order book",
-        lambda x: _book_imbalance(x, 20),
+        _book_imbalance,
     ),
     _row("microprice", 0, "(microprice - mid) / ATR where recorded, else 0", "Stoikov 2018", _microprice),
     _row(
         "book_flow",
-        1,
-        "([b >= b'] B - [b <= b'] B' - [a <= a'] A + [a >= a'] A') / (B + B' + A + A') where recorded, "
-        "else 0; b, a: bid, ask; B, A: their sizes; ': the bar before",
-        "order-flow imbalance, Cont, Kukanov, Stoikov 2014",
+        60,
+        "e / rms of e over 60 bars; e: order-flow imbalance of the bar where recorded, else from its closing "
+        "quotes: [b >= b'] B - [b <= b'] B' - [a <= a'] A + [a >= a'] A'; else 0; b, a: bid, ask; B, A: their "
+        "sizes; ': the bar before",
+        "Cont, Kukanov, Stoikov 2014",
         _book_flow,
     ),
     _row(
         "order_flow_source",
         0,
-        "1: planted signal, 0.5: recorded buy and sell volume, 0.25: bulk-volume proxies, 0: volume unknown",
+        "1: planted signal; else 0.5: recorded buy and sell volume, 0.25: bulk-volume proxies, 0: volume "
+        "unknown; plus 0.125 where bid and ask are recorded",
         "flag",
         lambda x: np.full(len(x), source_of(x)),
     ),
+    *(_reserved(number) for number in range(N_RESERVED)),
 ]

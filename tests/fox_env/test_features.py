@@ -18,7 +18,7 @@ from fox_env import _layout
 from fox_env.bars import Bars
 from fox_env.contracts import ContractSpec, contract
 from fox_env.errors import DataError
-from fox_env.features import FEATURES, N_FEATURES, WARMUP, Inputs, as_markdown
+from fox_env.features import FEATURES, N_FEATURES, RECORDED, WARMUP, Inputs, as_markdown
 from fox_env.features.calendar import local_seconds_of_week, session_clock, sin_cos_turns
 from fox_env.features.timeframes import coarse_bars
 from fox_env.features.windows import window_deviation, window_max_suffix, window_slope, window_sum
@@ -138,7 +138,7 @@ def test_extreme_values_stay_finite(seed: int, scale: float, volume: float, reco
     bars = scaled(random_bars(300, seed), scale, -5000.0 * scale)
     rng = np.random.default_rng(seed)
     amounts = np.where(rng.random(300) < 0.5, volume, rng.integers(0, 2, 300))
-    names = ("bid", "ask", "bid_size", "ask_size", "buy_volume", "sell_volume")
+    names = sorted(RECORDED - {"signal"})
     chosen = {name: np.where(rng.random(300) < 0.5, record, rng.random(300)) for name in names}
     extra = chosen if seed % 2 else {}
     with np.errstate(all="raise", under="ignore"):
@@ -294,7 +294,7 @@ def test_recorded_order_flow_replaces_the_proxies() -> None:
     market = Market.from_bars(replace(bars, extra=extra), SPEC, warmup=0, cache=False)
     table, atr = market.features, market.columns.atr
     assert table[140, COLUMN["imbalance_20"]] == pytest.approx(0.5)
-    assert table[190, COLUMN["order_flow_source"]] == 0.5
+    assert table[190, COLUMN["order_flow_source"]] == 0.625
     assert table[190, COLUMN["spread"]] == pytest.approx(2.0 / atr[190])
     assert table[190, COLUMN["book_imbalance"]] == pytest.approx(0.5)
     assert table[190, COLUMN["microprice"]] == pytest.approx(0.5 / atr[190])
