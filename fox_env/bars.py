@@ -16,6 +16,9 @@ Int = NDArray[np.int64]
 Flag = NDArray[np.bool_]
 
 PRICES = ("open", "high", "low", "close")
+ADJUSTMENTS = ("none", "difference", "ratio")
+"""What may have been done to earlier prices of a continuous contract."""
+
 SESSION_BREAK_NS = 30 * 60 * 1_000_000_000
 """A longer pause between two bars starts a new session (and is longer than one interval)."""
 
@@ -180,6 +183,9 @@ class Bars:
         Further columns by name; NaN marks a missing value.
     repairs : tuple of str
         What the repairs asked for changed in the file's rows, one sentence each (:mod:`fox_env.repair`).
+    adjusted : {"none", "difference", "ratio"}
+        How earlier prices were moved to close the gaps at rolls (:func:`fox_env.continuous`): not at all, by
+        adding, or by multiplying. Adjusted prices are not those that were traded.
     """
 
     ts: Int
@@ -193,6 +199,7 @@ class Bars:
     roll_gap: Float | None
     extra: Mapping[str, Float]
     repairs: tuple[str, ...] = ()
+    adjusted: str = "none"
 
     @classmethod
     def from_arrays(
@@ -209,6 +216,7 @@ class Bars:
         gap: ArrayLike | None = None,
         extra: Mapping[str, ArrayLike] | None = None,
         repairs: Iterable[str] = (),
+        adjusted: str = "none",
     ) -> Bars:
         """Check, convert and copy arrays into bars.
 
@@ -216,7 +224,7 @@ class Bars:
         ----------
         ts : datetime64 of any unit, or int64 ns since 1970 UTC, shape (T,)
             Close of each bar in UTC.
-        open, high, low, close, volume, roll_gap, session_end, gap, extra, repairs
+        open, high, low, close, volume, roll_gap, session_end, gap, extra, repairs, adjusted
             As the attributes of the class. Session flags that are not given are derived from the time stamps:
             a pause longer than 30 minutes and than the bar interval (median of the first 240) ends a session.
 
@@ -226,6 +234,8 @@ class Bars:
             No rows, unequal lengths, a wrong type, or a value that a bar may not hold; the message names the
             first bad row (counted from 0) and its column.
         """
+        if adjusted not in ADJUSTMENTS:
+            raise DataError(f"Bars: adjusted must be one of {', '.join(ADJUSTMENTS)}, got {adjusted!r}.")
         stamps = as_nanoseconds(ts)
         length = len(stamps)
         if length == 0:
@@ -267,6 +277,7 @@ class Bars:
             roll_gap=rolls,
             extra={name: number(v, name) for name, v in (extra or {}).items()},
             repairs=tuple(repairs),
+            adjusted=adjusted,
         )
 
     def __len__(self) -> int:
@@ -304,6 +315,7 @@ class Bars:
             roll_gap=None if self.roll_gap is None else self.roll_gap[cut],
             extra={name: values[cut] for name, values in self.extra.items()},
             repairs=self.repairs,
+            adjusted=self.adjusted,
         )
 
     @property

@@ -133,11 +133,16 @@ class Market:
         ConfigError
             Unknown contract, or a warm-up below 0.
         DataError
-            The bars contain rolls, or a price is absurd for the contract's tick size.
+            The bars contain rolls or are adjusted by ratio, or a price is absurd for the contract's tick size.
         """
         spec = contracts.contract(contract)
         if warmup is not None and warmup < 0:
             raise ConfigError(f"Market: warmup must not be negative, got {warmup}; use 0 for no warm-up.")
+        if bars.adjusted == "ratio":
+            raise DataError(
+                "Market: the bars are adjusted by ratio, so neither their ticks nor their profits were ever "
+                "traded; splice them with adjust='none' or 'difference'."
+            )
         if bars.roll_gap is not None and (rolls := np.flatnonzero(bars.roll_gap)).size:
             raise DataError(
                 f"Market: row {rolls[0]}, column roll_gap: rolls are not part of the physics yet; "

@@ -186,6 +186,13 @@ def test_one_bar_is_enough_and_has_no_interval() -> None:
     assert "1 from 2024-05-09T10:00:00 to 2024-05-09T10:00:00 UTC" in repr(bars)
 
 
+def test_the_kind_of_adjustment_stays_with_a_slice_and_must_be_known() -> None:
+    bars = Bars.from_arrays(**columns(adjusted="ratio"))
+    assert bars[1:3].adjusted == "ratio" and Bars.from_arrays(**columns()).adjusted == "none"
+    with pytest.raises(DataError, match=r"none, difference, ratio, got 'back'"):
+        Bars.from_arrays(**columns(adjusted="back"))
+
+
 def test_bars_survive_pickling() -> None:
     bars = Bars.from_arrays(**columns(extra={"oi": np.arange(5.0)}))
     again = pickle.loads(pickle.dumps(bars))
