@@ -66,21 +66,27 @@ class RunLog:
 
 
 class TrainingCurves(Callback):
-    """Logs the agent's diagnostics under ``train/`` and the speed under ``perf/``."""
+    """Logs the agent's diagnostics under ``train/`` and the speed of learning, without validation, under ``perf/``."""
 
     def __init__(self, log: RunLog, agent: Agent) -> None:
-        self._log, self._steps, self._time = log, agent.env_steps, time.perf_counter()
+        self._log, self._steps, self._began = log, agent.env_steps, time.perf_counter()
+        self._epoch_ended = False
+
+    def on_iteration(self, agent: Agent) -> bool:
+        """Start the clock of an epoch, once all that follows the one before is done."""
+        if self._epoch_ended:
+            self._epoch_ended, self._began = False, time.perf_counter()
+        return True
 
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
         """Log one epoch."""
-        now = time.perf_counter()
-        seconds = max(now - self._time, 1e-9)
+        seconds = max(time.perf_counter() - self._began, 1e-9)
         self._log.write("train", diagnostics, agent.env_steps)
         speed = {"env_steps_per_second": (agent.env_steps - self._steps) / seconds}
         if "updates" in diagnostics:
             speed["updates_per_second"] = diagnostics["updates"] / seconds
         self._log.write("perf", speed, agent.env_steps)
-        self._steps, self._time = agent.env_steps, now
+        self._steps, self._epoch_ended = agent.env_steps, True
 
 
 class Validation(Callback):

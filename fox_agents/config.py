@@ -31,6 +31,23 @@ __all__ = [
 
 T = TypeVar("T")
 
+# What no machine has room or time for is a slip of the keyboard: it is refused here rather than by a failed allocation.
+_MOST_STEPS = 10**15
+_LARGEST_VALUE = 1e9
+_AGENT_RANGES = {
+    "hidden": (1, 2**14),
+    "atoms": (2, 2**12),
+    "n_step": (1, 1000),
+    "batch_size": (1, 2**20),
+    "replay_size": (1, 2**40),
+    "collect_steps": (1, 2**20),
+    "updates": (1, 2**20),
+    "epoch_steps": (1, _MOST_STEPS),
+    "learning_starts": (0, _MOST_STEPS),
+    "epsilon_steps": (0, _MOST_STEPS),
+}
+_TRAIN_RANGES = {"total_steps": (1, _MOST_STEPS), "num_envs": (1, 2**22), "validation_envs": (1, 2**20)}
+
 
 @dataclass(frozen=True)
 class BDQConfig:
@@ -76,28 +93,21 @@ class BDQConfig:
     """Seed of the parameters, the exploration, the replay and the environments."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "hidden",
-            "n_step",
-            "batch_size",
-            "replay_size",
-            "collect_steps",
-            "updates",
-            "epoch_steps",
-        ):
-            _require(getattr(self, name) >= 1, f"agent.{name}", getattr(self, name), "at least 1")
-        _require(self.atoms >= 2, "agent.atoms", self.atoms, "at least 2")
-        _require(
-            self.v_min < self.v_max < math.inf, "agent.v_max", self.v_max, f"above agent.v_min = {self.v_min}"
-        )
+        for name, (low, high) in _AGENT_RANGES.items():
+            _require_between(f"agent.{name}", getattr(self, name), low, high)
+        for name in ("v_min", "v_max"):
+            _require_between(f"agent.{name}", getattr(self, name), -_LARGEST_VALUE, _LARGEST_VALUE)
+        _require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above agent.v_min = {self.v_min}")
+        spacing = (self.v_max - self.v_min) / (self.atoms - 1)
+        enough = 1e-6 * max(1.0, abs(self.v_min), abs(self.v_max))  # float32 tells such atoms apart
+        rule = f"further above agent.v_min = {self.v_min} for {self.atoms} atoms"
+        _require(spacing >= enough, "agent.v_max", self.v_max, rule)
         _require(0.0 <= self.gamma < 1.0, "agent.gamma", self.gamma, "in [0, 1)")
         for name in ("lr", "grad_clip"):
             _require(0.0 < getattr(self, name) < math.inf, f"agent.{name}", getattr(self, name), "positive")
         _require(0.0 < self.target_rate <= 1.0, "agent.target_rate", self.target_rate, "in (0, 1]")
         for name in ("epsilon_start", "epsilon_end"):
             _require(0.0 <= getattr(self, name) <= 1.0, f"agent.{name}", getattr(self, name), "in [0, 1]")
-        for name in ("learning_starts", "epsilon_steps"):
-            _require(getattr(self, name) >= 0, f"agent.{name}", getattr(self, name), "0 or more")
         _require(0 <= self.seed < 2**63, "agent.seed", self.seed, "from 0 to 2^63 - 1")
 
 
@@ -123,7 +133,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         ok = 0.0 < self.validation_fraction < 1.0
         _require(ok, "data.validation_fraction", self.validation_fraction, "between 0 and 1")
-        _require(self.embargo >= 0, "data.embargo", self.embargo, "0 or more")
+        _require_between("data.embargo", self.embargo, 0, _MOST_STEPS)
 
 
 @dataclass(frozen=True)
@@ -140,8 +150,8 @@ class TrainConfig:
     """Least wall time in seconds between two saves of all that a resumed run needs; a stop and the end always save."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "num_envs", "validation_envs"):
-            _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
+        for name, (low, high) in _TRAIN_RANGES.items():
+            _require_between(f"train.{name}", getattr(self, name), low, high)
         seconds = self.checkpoint_seconds
         _require(0.0 <= seconds < math.inf, "train.checkpoint_seconds", seconds, "0 or more")
 
@@ -263,6 +273,10 @@ def _toml_value(value: Any) -> str:
 def _require(ok: bool, key: str, value: Any, rule: str) -> None:
     if not ok:
         raise ConfigError(f"{key} = {value!r} must be {rule}")
+
+
+def _require_between(key: str, value: float, low: float, high: float) -> None:
+    _require(low <= value <= high, key, value, f"from {low:,} to {high:,}")
 
 
 def _convert(value: Any, kind: Any, key: str) -> Any:

@@ -13,7 +13,7 @@ from fox_env.errors import ConfigError
 __all__ = ["agent_class", "load", "make", "names"]
 
 _GROUP = "fox_agents.agents"
-# Imported when asked for: the rules work without torch.
+# Imported when asked for: importing torch takes seconds, and the rules make no use of it.
 _SHIPPED = {
     "bdq": "fox_agents.dqn.agent:BDQAgent",
     "buy_and_hold": "fox_agents.rules:BuyAndHold",

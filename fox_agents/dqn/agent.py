@@ -32,10 +32,12 @@ from fox_agents.dqn.replay import Replay
 from fox_env import EnvConfig, FoxFuturesVectorEnv, _layout
 from fox_env._layout import Direction
 from fox_env.errors import ConfigError, FoxError
+from fox_env.params import risk_unit
 
 __all__ = ["BDQAgent"]
 
 _ACTIONS = sum(_layout.ACTION_BRANCHES)
+_SIDE = _layout.Observation.PORTFOLIO + _layout.Portfolio.SIDE
 
 
 class BDQAgent:
@@ -45,11 +47,12 @@ class BDQAgent:
     ----------
     env : FoxFuturesVectorEnv, optional
         Made with ``output="torch"``, ``autoreset_mode=SAME_STEP`` and ``info_level="learn"``. Without it the
-        agent acts on a CPU and cannot learn.
+        agent cannot learn, and acts on the device of the observations it is given.
     config : BDQConfig or mapping, optional
         Settings; the defaults when None.
     env_config : EnvConfig, optional
-        Trading rules the agent was trained for; ``env.config`` when an environment is given.
+        Trading rules the agent was trained for; ``env.config`` when an environment is given, with the unit of the risk
+        reward that its market gives.
     """
 
     name: ClassVar[str] = "bdq"
@@ -64,17 +67,27 @@ class BDQAgent:
     ) -> None:
         self.config = config if isinstance(config, BDQConfig) else build(BDQConfig, config or {}, "agent")
         self.env = env
-        self.env_config = env.config if env is not None else env_config
-        self.device = torch.device(env.device if env is not None else "cpu")
-        self.learner = Learner(self.config, self.device)
-        self.generator = torch.Generator(self.device).manual_seed(self.config.seed)
+        self.env_config = _rules(env) if env is not None else env_config
         self.env_steps = 0
-        self._step_counter = torch.zeros(
-            (), dtype=torch.float64, device=self.device
-        )  # env_steps, seen by graphs
-        self._collected = torch.zeros(3 + _ACTIONS, dtype=torch.float64, device=self.device)
         self._diagnostics: dict[str, float] = {}
         self._replay: Replay | None = None  # made when learning starts
+        self._settle(torch.device(env.device if env is not None else "cpu"))
+
+    def _settle(self, device: torch.device) -> None:
+        """Make what acting and learning work with on ``device``."""
+        self.device = device
+        self.learner = Learner(self.config, device)
+        self.generator = torch.Generator(device).manual_seed(self.config.seed)
+        self._step_counter = torch.zeros((), dtype=torch.float64, device=device)  # env_steps, seen by graphs
+        self._collected = torch.zeros(3 + _ACTIONS, dtype=torch.float64, device=device)
+
+    def _follow(self, obs: Any) -> None:
+        """Move to the device of the observations, unless an environment binds the agent to its own."""
+        if self.env is None and isinstance(obs, Tensor) and obs.device != self.device:
+            learned = self.learner.tensors()
+            self._settle(obs.device)
+            for name, tensor in self.learner.tensors().items():
+                tensor.copy_(learned[name])
 
     @torch.no_grad()
     def act(self, obs: Any, *, deterministic: bool, masks: Any = None) -> Any:
@@ -82,6 +95,7 @@ class BDQAgent:
 
         The answer is a tensor on the device of ``obs``, or an array when ``obs`` is one.
         """
+        self._follow(obs)
         observation = torch.as_tensor(obs, dtype=torch.float32, device=self.device)
         if masks is None:
             allowed = torch.ones(len(observation), _ACTIONS, dtype=torch.bool, device=self.device)
@@ -170,7 +184,7 @@ class BDQAgent:
         """One step of every environment, stored in the replay.
 
         After an episode's end ``observation`` and the masks belong to the next episode, so the transition
-        takes ``final_obs`` and, for want of its masks, allows every action in the bootstrap.
+        takes ``final_obs`` and the masks that can be read off it.
         """
         env, replay = self._learning_env(), self._replay
         assert replay is not None
@@ -178,7 +192,7 @@ class BDQAgent:
             actions = self._explore(self._observation, self._masks)
             observation, reward, terminated, truncated, info = env.step(actions)
             done = terminated | truncated
-            masks = env.action_masks()
+            masks, final = env.action_masks(), info["final_obs"]
             replay.add(
                 observation=self._observation,
                 action=actions,
@@ -186,8 +200,8 @@ class BDQAgent:
                 reward=reward,
                 terminated=terminated,
                 done=done,
-                next_observation=torch.where(done[:, None], info["final_obs"], observation),
-                next_mask=masks | done[:, None],
+                next_observation=torch.where(done[:, None], final, observation),
+                next_mask=torch.where(done[:, None], _final_masks(final), masks),
             )
             self._observation.copy_(observation)
             self._masks.copy_(masks)
@@ -281,11 +295,11 @@ class BDQAgent:
         agent.env_steps = int(state["env_steps"])
         if env is not None and state["learning"]:
             agent._allocate()
-            require_same("environment", saved, asdict(env.config))
+            require_same("data", state["data"], agent._data)  # before the risk unit, which it decides
+            require_same("environment", saved, asdict(_rules(env)))
             require_same(
                 "number of environments", {"num_envs": state["num_envs"]}, {"num_envs": env.num_envs}
             )
-            require_same("data", state["data"], agent._data)
             loop = read_arrays(directory, "loop")
             agent.generator.set_state(torch.from_numpy(loop.pop("generator")))
             _restore({k: v for k, v in agent._loop_tensors().items() if k != "generator"}, loop, directory)
@@ -306,6 +320,22 @@ class BDQAgent:
             "collected": self._collected,
             **{f"replay.{name}": tensor for name, tensor in self._replay.tensors().items()},
         }
+
+
+def _rules(env: FoxFuturesVectorEnv) -> EnvConfig:
+    """The environment's rules with the risk unit of its market, so that it travels with the agent."""
+    return env.config.replace(risk_unit=risk_unit(env.market, env.config))
+
+
+def _final_masks(final_observation: Tensor) -> Tensor:
+    """Distinct actions (N, 13) of an episode's last state, as far as its observation tells.
+
+    Without a position Flat is Hold and is left out; every other action is allowed. (What else may coincide depends on
+    the margin and the lot, which the observation does not hold.)
+    """
+    masks = torch.ones(len(final_observation), _ACTIONS, dtype=torch.bool, device=final_observation.device)
+    masks[:, Direction.FLAT] = final_observation[:, _SIDE] != 0.0
+    return masks
 
 
 def _to_numpy(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:

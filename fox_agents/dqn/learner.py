@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fox_agents.config import BDQConfig
 from fox_agents.dqn.c51 import cross_entropy, project, support_atoms
+from fox_agents.dqn.memory import require_memory
 from fox_agents.dqn.network import BranchingC51, greedy, taken
 from fox_agents.dqn.replay import Batch
 from fox_env import _layout
@@ -27,6 +28,7 @@ _COUNTERS = (
     Observation.PORTFOLIO + Portfolio.TRADES,
     Observation.CONTEXT + Context.EPISODE_PROGRESS,
 )
+_COPIES = 5  # of every weight: network, target, gradient and two moments
 _ALIGN = 64  # floats; keeps every layer's view on the boundary that fast matrix kernels want
 
 
@@ -47,6 +49,10 @@ class Learner:
     def __init__(self, config: BDQConfig, device: torch.device) -> None:
         self.config = config
         self.branches = _layout.ACTION_BRANCHES
+        hidden, outputs = config.hidden, (sum(self.branches) + len(self.branches)) * config.atoms
+        weights = hidden * (Observation.SIZE + hidden + outputs)
+        mend = "lower agent.hidden or agent.atoms"
+        require_memory(4 * _COPIES * weights, "the network with its optimiser", mend, device)
         with torch.random.fork_rng(devices=[]):  # the caller's generator is none of our business
             torch.manual_seed(config.seed)
             network = BranchingC51(Observation.SIZE, self.branches, config.atoms, config.hidden, _COUNTERS)

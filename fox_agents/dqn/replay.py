@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fox_agents.dqn.memory import require_memory
+
 __all__ = ["Batch", "Replay"]
 
 
@@ -39,6 +41,11 @@ class Replay:
         Columns, width of an observation, number of branches, and number of actions over all branches.
     device : torch.device
         Where everything lives.
+
+    Raises
+    ------
+    ConfigError
+        When the device has not the memory.
     """
 
     def __init__(
@@ -52,6 +59,9 @@ class Replay:
     ) -> None:
         self.rows, self.num_envs = rows, num_envs
         shape = (rows, num_envs)
+        transition = 8 * observation_size + 9 * branches + actions + 6  # bytes of the rings below
+        mend = "lower agent.replay_size, or train.num_envs where it is above it"
+        require_memory(rows * num_envs * transition, "the replay", mend, device)
 
         def ring(*width: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(*shape, *width, dtype=dtype, device=device)

@@ -17,10 +17,12 @@ from fox_agents.api import Agent, Callback  # noqa: E402
 from fox_agents.checkpoint import CheckpointError  # noqa: E402
 from fox_agents.dqn.agent import BDQAgent  # noqa: E402
 from fox_agents.dqn.replay import Replay  # noqa: E402
-from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic  # noqa: E402
+from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout, synthetic  # noqa: E402
+from fox_env._layout import Direction  # noqa: E402
 from fox_env.errors import ConfigError, FoxError  # noqa: E402
 
 ENVS = 8
+SIDE = _layout.Observation.PORTFOLIO + _layout.Portfolio.SIDE
 SMALL = {
     "hidden": 16,
     "atoms": 11,
@@ -172,7 +174,9 @@ def test_replay_holds_what_the_environment_did(market: Market) -> None:
     assert same[~done].all()
     assert not same[done].any()
     assert not (stored["observation"][1:] == stored["observation"][:-1]).all(-1).any()
-    assert stored["next_mask"][:-1][done].all()
+    masks, side = stored["next_mask"][:-1][done], stored["next_observation"][:-1][done][:, SIDE]
+    assert (masks[:, Direction.FLAT] == (side != 0)).all() and (side != 0).any() and (side == 0).any()
+    assert masks[:, [i for i in range(13) if i != Direction.FLAT]].all()
     assert stored["active"][..., 0].all()
     assert not stored["active"][..., 1:].all()
 
@@ -192,7 +196,11 @@ def test_a_loaded_policy_acts_alike_without_an_environment(market: Market, tmp_p
     np.testing.assert_array_equal(loaded.act(obs, deterministic=True, masks=masks), actions)
     tensor = agent.act(torch.from_numpy(obs), deterministic=True, masks=torch.from_numpy(masks))
     assert isinstance(tensor, torch.Tensor) and tensor.numpy().tolist() == actions.tolist()
-    assert getattr(loaded, "env_config", None) == RULES
+    assert isinstance(loaded, BDQAgent) and loaded.env_config is not None
+    assert loaded.env_config.replace(risk_unit=None) == RULES
+    mean_atr = market.columns.atr[market.first_ready :].mean()
+    unit = RULES.risk_atr * mean_atr * RULES.max_position * market.contract.tick_value
+    assert loaded.env_config.risk_unit == pytest.approx(unit, rel=1e-12)
     with pytest.raises(ConfigError, match="no environment"):
         loaded.learn(1000)
 
@@ -241,6 +249,20 @@ def test_an_environment_that_does_not_fit_is_refused(market: Market) -> None:
     env = FoxFuturesVectorEnv(4, market, RULES, backend="cpu", output="torch", info_level="learn")
     with pytest.raises(ConfigError, match="SAME_STEP"):
         fox_agents.make("bdq", env, SMALL).learn(100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"replay_size": 2**40}, r"the replay takes .* GiB and the cpu has .* GiB; lower agent\.replay_size"),
+        ({"hidden": 2**14, "atoms": 2**12}, r"the network .* takes .* GiB.*lower agent\.hidden"),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(
+    market: Market, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        new(market, **changes).learn(100)
 
 
 class _CountReads(TorchDispatchMode):
@@ -327,3 +349,18 @@ def test_on_a_gpu_a_run_resumes(tmp_path: Path) -> None:
     agent.learn(640)
     again.learn(640)
     torch.testing.assert_close(again.learner.parameters, agent.learner.parameters, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.gpu
+def test_a_loaded_policy_works_where_its_observations_are(tmp_path: Path) -> None:
+    agent = gpu_agent()
+    agent.learn(320)
+    agent.save(tmp_path / "c", policy_only=True)
+    loaded = fox_agents.load(tmp_path / "c")
+    assert isinstance(loaded, BDQAgent) and loaded.device.type == "cpu"
+    obs = torch.randn(20, 128, device="cuda")
+    actions = loaded.act(obs, deterministic=True)
+    assert actions.is_cuda and loaded.learner.parameters.is_cuda
+    assert torch.equal(actions, agent.act(obs, deterministic=True))
+    result = fox_agents.evaluate(loaded, synthetic.regimes(seed=1, sessions=3), backend="cuda")
+    assert loaded.learner.parameters.is_cuda and len(result.returns) > 0
