@@ -29,12 +29,15 @@ class Table:
         Line of the file per row, counted from 1; None where the format has no lines.
     kind : {"bars", "trades", "quotes"}
         What the rows are.
+    notes : tuple of str
+        A sentence about each kind of row of the source that the frame leaves out.
     """
 
     source: str
     frame: pl.DataFrame
     lines: Int | None = None
     kind: Kind = "bars"
+    notes: tuple[str, ...] = ()
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""
