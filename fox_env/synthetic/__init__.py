@@ -1,7 +1,10 @@
 """Synthetic markets: seeded, tick-gridded 1-minute bars with known properties; nothing is downloaded.
 
 Every market has weekday sessions from 08:30 Chicago time, the terms of ES under the name SYN, and bars that
-come from tick paths of 60 sub-steps (see :mod:`fox_env.synthetic.paths`).
+come from tick paths of 60 sub-steps (see :mod:`fox_env.synthetic.paths`). ``market.generator`` is the name
+that makes the same market again; ``market.bars.extra["drift"]`` is the expected change in ticks over each bar,
+for scoring a policy without the noise of its luck, never for the policy itself. ``docs/synthetic-markets.md``
+shows what each market looks like.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import ParamSpec
 
 from fox_env.errors import ConfigError
 from fox_env.market import Market
@@ -18,12 +23,35 @@ from fox_env.synthetic.draws import Draws, autoregression
 from fox_env.synthetic.paths import SPEC, Calendar, simulate
 from fox_env.synthetic.processes import Feedback, Garch, Regimes, Signal
 
-__all__ = ["MARKETS", "SPEC", "from_name", "martingale", "momentum", "regimes", "reversal", "signal"]
+__all__ = [
+    "MARKETS", "SPEC", "from_name", "martingale", "momentum", "parse", "regimes", "reversal", "signal"
+]  # fmt: skip
 
 _GAP_SIGMA = 30.0
-_SIGNAL_LIMIT = 6.0
+_SIGNAL_LIMIT = 6.0  # deviations of the signal whose drift the tick paths carry exactly
+_MOST_BETA = 0.7
+
+P = ParamSpec("P")
 
 
+def _named(maker: Callable[P, Market]) -> Callable[P, Market]:
+    """Note the generator's name and every parameter in the market that `maker` returns."""
+    signature = inspect.signature(maker, eval_str=True)
+
+    @functools.wraps(maker)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Market:
+        market = maker(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = (
+            (key, signature.parameters[key].annotation(value)) for key, value in bound.arguments.items()
+        )
+        return replace(market, generator=f"{maker.__name__}:" + ",".join(f"{k}={v!r}" for k, v in values))
+
+    return make
+
+
+@_named
 def regimes(
     seed: int = 0, sessions: int = 60, *, session_minutes: int = 390, sigma_ticks: float = 4.0
 ) -> Market:
@@ -31,7 +59,8 @@ def regimes(
 
     Reproduces volatility clustering, fat tails, jumps, overnight gaps and the U-shaped day of volatility and
     volume. There is something to learn: trends persist for about 120 bars and ranges revert, each worth
-    several times the cost of a trade.
+    several times the cost of a trade. ``bars.extra["phase"]`` is the phase of each bar: 0 trending, 1 ranging,
+    2 volatile.
 
     Parameters
     ----------
@@ -53,6 +82,7 @@ def regimes(
     return simulate(Regimes(draws, calendar, sigma_ticks), draws, calendar, gap_sigma=_GAP_SIGMA)
 
 
+@_named
 def martingale(
     seed: int = 0, sessions: int = 60, *, session_minutes: int = 390, sigma_ticks: float = 4.0
 ) -> Market:
@@ -65,7 +95,8 @@ def martingale(
     seed, sessions, session_minutes
         As for :func:`regimes`.
     sigma_ticks : float
-        Deviation of a bar's change in ticks, at the mean of the day.
+        Deviation of a bar's change in ticks in a session of mean volatility, at the mean of the day and without
+        jumps. The levels of the sessions and the jumps raise that of all bars by about 15 %.
 
     Raises
     ------
@@ -76,6 +107,7 @@ def martingale(
     return simulate(Garch(draws, calendar, sigma_ticks), draws, calendar, gap_sigma=_GAP_SIGMA)
 
 
+@_named
 def signal(
     seed: int = 0,
     sessions: int = 60,
@@ -96,8 +128,8 @@ def signal(
     seed, sessions, session_minutes
         As for :func:`regimes`.
     beta : float
-        Predicted part of the change in deviations; at most a sixth of `sigma_ticks`, which tick paths can
-        carry.
+        Predicted part of the change in deviations, at one deviation of the signal; within +-0.7 and a sixth
+        of `sigma_ticks`, which tick paths can carry.
     persistence : float
         Autocorrelation of the signal at lag 1, within [0, 1).
     sigma_ticks : float
@@ -109,9 +141,11 @@ def signal(
         A value out of range.
     """
     draws, calendar = _stage(seed, sessions, session_minutes, sigma_ticks)
-    if not abs(beta) * _SIGNAL_LIMIT <= sigma_ticks:
+    most = min(sigma_ticks / _SIGNAL_LIMIT, _MOST_BETA)
+    if not abs(beta) <= most:
         raise ConfigError(
-            f"signal: beta must be within +-sigma_ticks / 6 = {sigma_ticks / 6:g}, got {beta:g}."
+            f"signal: beta must be within +-{most:g}, the smaller of {_MOST_BETA:g} and sigma_ticks / 6; "
+            f"got {beta:g}."
         )
     if not 0.0 <= persistence < 1.0:
         raise ConfigError(f"signal: persistence must be within [0, 1), got {persistence:g}.")
@@ -126,6 +160,7 @@ def signal(
     return simulate(process, draws, calendar, signal=series)
 
 
+@_named
 def momentum(
     seed: int = 0,
     sessions: int = 60,
@@ -159,6 +194,7 @@ def momentum(
     return _feedback("momentum", seed, sessions, strength, 1.0, span, session_minutes, sigma_ticks)
 
 
+@_named
 def reversal(
     seed: int = 0,
     sessions: int = 60,
@@ -184,6 +220,32 @@ MARKETS: Mapping[str, Callable[..., Market]] = MappingProxyType(
 """The synthetic markets by name."""
 
 
+def parse(text: str) -> tuple[str, dict[str, int | float]]:
+    """Return the name and the parameters given in a text such as ``"signal:seed=3,beta=0.2"``.
+
+    Raises
+    ------
+    ConfigError
+        An unknown name or parameter (with the nearest known one), a parameter given twice, or a value that is
+        not a number.
+    """
+    name, _, rest = text.strip().partition(":")
+    name = _known(name.strip(), list(MARKETS), "synthetic market", text)
+    parameters = inspect.signature(MARKETS[name], eval_str=True).parameters
+    arguments: dict[str, int | float] = {}
+    for item in filter(None, (part.strip() for part in rest.split(","))):
+        key, _, value = (part.strip() for part in item.partition("="))
+        kind = parameters[_known(key, list(parameters), "parameter", text)].annotation
+        if key in arguments:
+            raise ConfigError(f"Market {text!r}: {key} is given twice; give it once.")
+        try:
+            arguments[key] = kind(value)
+        except ValueError:
+            wanted = "an integer" if kind is int else "a number"
+            raise ConfigError(f"Market {text!r}: {key} must be {wanted}, got {value!r}.") from None
+    return name, arguments
+
+
 def from_name(text: str) -> Market:
     """Return the market of a text such as ``"regimes"`` or ``"regimes:seed=3,sessions=5"``.
 
@@ -192,21 +254,10 @@ def from_name(text: str) -> Market:
     Raises
     ------
     ConfigError
-        An unknown name or parameter (with the nearest known one), or a value that is not a number.
+        As :func:`parse`, or a value out of range.
     """
-    name, _, rest = text.strip().partition(":")
-    maker = MARKETS[_known(name.strip(), list(MARKETS), "synthetic market", text)]
-    parameters = inspect.signature(maker, eval_str=True).parameters
-    arguments: dict[str, int | float] = {}
-    for item in filter(None, (part.strip() for part in rest.split(","))):
-        key, _, value = (part.strip() for part in item.partition("="))
-        kind = parameters[_known(key, list(parameters), "parameter", text)].annotation
-        try:
-            arguments[key] = kind(value)
-        except ValueError:
-            wanted = "an integer" if kind is int else "a number"
-            raise ConfigError(f"Market {text!r}: {key} must be {wanted}, got {value!r}.") from None
-    return _shared(maker.__name__, tuple(sorted(arguments.items())))
+    name, arguments = parse(text)
+    return _shared(name, tuple(sorted(arguments.items())))
 
 
 @functools.lru_cache(maxsize=4)
@@ -234,7 +285,7 @@ def _feedback(
     draws, calendar = _stage(seed, sessions, minutes, sigma)
     if not 0.0 < strength <= 1.0:
         raise ConfigError(f"{name}: strength must be within (0, 1], got {strength:g}.")
-    if span < 1:
+    if not span >= 1:
         raise ConfigError(f"{name}: span must be at least 1, got {span}.")
     if sigma < Feedback.LIMIT * strength:
         raise ConfigError(f"{name}: sigma_ticks must be at least 3 x strength, got {sigma:g}.")

@@ -10,6 +10,7 @@ runs over the bars of one session.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
@@ -54,6 +55,9 @@ class Process(Protocol):
     def observe(self, change: F64) -> None:
         """Take note of the change in ticks, array (sessions,), that the bar just simulated made."""
 
+    def hidden(self) -> Mapping[str, F64]:
+        """Return what drove the bars and no price shows, by column name: arrays (sessions, minutes)."""
+
 
 @dataclass(frozen=True)
 class Calendar:
@@ -63,6 +67,9 @@ class Calendar:
     minutes: int
 
     def __post_init__(self) -> None:
+        for name, value in (("sessions", self.sessions), ("session_minutes", self.minutes)):
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+                raise ConfigError(f"Synthetic markets: {name} must be an integer, got {value!r}.")
         if self.sessions < 1:
             raise ConfigError(f"Synthetic markets: sessions must be at least 1, got {self.sessions}.")
         if not 2 <= self.minutes <= _MOST_MINUTES:
@@ -104,12 +111,19 @@ def simulate(
         Standard deviation of the overnight change in ticks; 0: every bar opens at the close before it.
     signal : float64 (sessions * minutes,), optional
         Column that becomes the first order-flow feature.
+
+    Notes
+    -----
+    ``Bars.extra`` keeps the truth that a score may use and an agent may not: ``drift``, the expected change
+    in ticks over each bar given all that came before it (and its phase), and the columns of :meth:`Process.hidden`.
     """
     shape = (calendar.sessions, calendar.minutes)
     high, low, close = (np.empty(shape, dtype=np.int64) for _ in range(3))
-    travelled = np.empty(shape)
+    travelled, drift = np.empty(shape), np.empty(shape)
     for minute in range(calendar.minutes):
-        steps = _steps(process.next_bar(minute), draws)
+        law = process.next_bar(minute)
+        drift[:, minute] = law.drift
+        steps = _steps(law, draws)
         path = np.cumsum(steps, axis=1, dtype=np.int32)
         high[:, minute] = np.maximum(path.max(axis=1), 0)
         low[:, minute] = np.minimum(path.min(axis=1), 0)
@@ -123,6 +137,7 @@ def simulate(
     volume = _volume(travelled, (high - low).astype(np.float64), draws, calendar)
     first, last = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     first[1:, 0], last[:, -1] = True, True
+    extra = {"drift": drift.ravel(), **{name: column.ravel() for name, column in process.hidden().items()}}
     bars = Bars.from_arrays(
         calendar.ts.ravel(),
         open=opening.ravel() * SPEC.tick_size,
@@ -132,7 +147,7 @@ def simulate(
         volume=volume.ravel(),
         gap=first.ravel(),
         session_end=last.ravel(),
-        extra=None if signal is None else {"signal": signal},
+        extra=extra if signal is None else extra | {"signal": signal},
     )
     return Market.from_bars(bars, SPEC)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,15 @@ def session_levels(draws: Draws, calendar: Calendar) -> F64:
     return np.clip(1.0 + 0.3 * autoregression(draws, calendar.sessions, 0.8), 0.5, 2.0)
 
 
-class Garch:
+class _Visible:
+    """A process with nothing hidden beyond the drift."""
+
+    def hidden(self) -> Mapping[str, F64]:
+        """Return no columns."""
+        return {}
+
+
+class Garch(_Visible):
     """Zero drift, GARCH(1, 1) volatility (Bollerslev 1986) and rare symmetric jumps.
 
     variance' = (1 - a - b) level^2 + a change^2 + b variance, a = 0.10, b = 0.85, with the seasonal factor
@@ -58,7 +67,7 @@ class Garch:
 
 
 @dataclass
-class Signal:
+class Signal(_Visible):
     """Drift proportional to a known series, constant volatility."""
 
     drift: F64
@@ -73,7 +82,7 @@ class Signal:
         """Ignore the price."""
 
 
-class Feedback:
+class Feedback(_Visible):
     """Drift proportional to a moving average of past changes: momentum, or reversal if negative.
 
     m' = m + 2 / (span + 1) (change / sigma - m) from 0 at each opening; drift = strength sigma m / sd(m),
@@ -124,10 +133,12 @@ class Regimes:
         self._side = draws.sign(sessions)
         self._price = np.zeros(sessions)
         self._anchor = np.zeros(sessions)
+        self._phases = np.empty((sessions, calendar.minutes))
 
     def next_bar(self, minute: int) -> BarLaw:
         """Switch phases and return the law of the present one."""
         self._switch()
+        self._phases[:, minute] = self._phase
         base = self._season[minute] * self._level
         sigma = base * np.take(self.SIGMA, self._phase)
         pull = np.clip(
@@ -148,6 +159,10 @@ class Regimes:
     def observe(self, change: F64) -> None:
         """Follow the price of the session."""
         self._price = self._price + change
+
+    def hidden(self) -> Mapping[str, F64]:
+        """Return the phase of each bar: 0 trending, 1 ranging, 2 volatile."""
+        return {"phase": self._phases}
 
 
 def jumps(draws: Draws, scale: F64, probability: F64 | float) -> F64:
