@@ -1,31 +1,43 @@
 """Feature tables on disk, found by a hash of everything they depend on and read memory-mapped.
 
-A cache file is an ordinary ``.npy`` file with its CRC-32 appended (``numpy.load`` ignores the four bytes).
-Its name is the hash of the input series, of the feature package's own source and of the TA-Lib version, so a
-stale table is never found; a damaged one is recognised by size or checksum and built again.
+A cache file is an ordinary ``.npy`` file with a CRC-32 for every run of rows appended (``numpy.load`` ignores
+what follows the array). Its name is the hash of the input series, of the feature package's own source and of
+the TA-Lib version, so a stale table is never found; a damaged one is recognised by its size or a checksum and
+built again. Tables are written to a name of their own and renamed, so writers do not meet.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import io
 import logging
 import os
 import tempfile
+import threading
+import time
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fox_env.features.declare import Inputs
-from fox_env.features.table import N_FEATURES, evaluate
+from fox_env.features.evaluation import F32, ROWS, each, evaluate, stream
+from fox_env.features.table import N_FEATURES
 
 LIMIT_BYTES = 2 << 30
 """The least recently used tables are deleted when the cache grows beyond this."""
 
-_CHECKSUM_BYTES = 4
+ABANDONED_SECONDS = 86_400.0
+"""A half-written file that has not changed for this long belongs to a process that was killed."""
+
+_WRITING = "writing-"
+_CHECKSUM = np.dtype("<u4")
+_CHECKSUM_BYTES = _CHECKSUM.itemsize
+_ROW_BYTES = 4 * N_FEATURES
 _log = logging.getLogger(__name__)
 
 
@@ -34,7 +46,7 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fox"
 
 
-def load_or_build(inputs: Inputs) -> NDArray[np.float32]:
+def load_or_build(inputs: Inputs) -> F32:
     """Return the feature table of `inputs`, from the cache if a sound copy is there.
 
     Parameters
@@ -45,32 +57,34 @@ def load_or_build(inputs: Inputs) -> NDArray[np.float32]:
     Returns
     -------
     float32 array (T, 86)
-        Read-only; memory-mapped when it comes from the cache. If the cache directory cannot be used, a
-        warning is logged and the table lives in memory only.
+        Read-only and memory-mapped: building it takes little memory beside the inputs. If the cache
+        directory cannot be written, a warning is logged and the table lives in memory only.
     """
     path = cache_dir() / f"features-{content_hash(inputs)}.npy"
     table = _load(path, len(inputs))
-    if table is None:
-        table = evaluate(inputs)
-        try:
-            _store(path, table)
-        except OSError as error:
-            _log.warning(
-                "The feature cache %s cannot be written (%s); features stay in memory.", path.parent, error
-            )
-    return table
+    if table is not None:
+        return table
+    try:
+        _store(path, inputs)
+        return _map(path, len(inputs))
+    except OSError as error:
+        _log.warning(
+            "The feature cache %s cannot be written (%s); features stay in memory.", path.parent, error
+        )
+        return evaluate(inputs)
 
 
 def content_hash(inputs: Inputs) -> str:
     """Return a hash of everything that a feature table depends on."""
-    digest = hashlib.blake2b(_code_hash().encode(), digest_size=20)
+    digest = hashlib.sha256(_code_hash().encode())
     columns = {name: getattr(inputs, name) for name in _SERIES} | dict(sorted(inputs.extra.items()))
     digest.update(f"{inputs.timezone}\0{list(columns)}\0{len(inputs)}".encode())
-    for column in columns.values():
+    for column in (*columns.values(), *inputs.observed):
         digest.update(b"none" if column is None else np.ascontiguousarray(column).data)
-    return digest.hexdigest()
+    return digest.hexdigest()[:_NAME_DIGITS]
 
 
+_NAME_DIGITS = 40
 _SERIES = ("ts", "session_start", "open", "high", "low", "close", "volume", "atr", "mean_volume")
 
 
@@ -83,33 +97,64 @@ def _code_hash() -> str:
     return digest.hexdigest()
 
 
-def _load(path: Path, length: int) -> NDArray[np.float32] | None:
+def _load(path: Path, length: int) -> F32 | None:
     """Return the table at `path`, or None if there is none or it is damaged."""
     try:
-        if not _is_sound(path):
-            raise ValueError("the checksum differs")
-        # A plain view of the map, so that the table is pickled and copied like any other array.
-        table: NDArray[np.float32] = np.asarray(np.load(path, mmap_mode="r"))
-        if table.shape != (length, N_FEATURES) or table.dtype != np.float32:
-            raise ValueError(f"it holds {table.dtype} {table.shape}")
-        os.utime(path)
+        _check(path, length)
+        table = _map(path, length)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         _log.warning("The cached features %s cannot be used (%s) and are built again.", path, error)
         return None
+    with contextlib.suppress(OSError):  # a directory that may only be read is as good
+        os.utime(path)
     return table
 
 
-def _store(path: Path, table: NDArray[np.float32]) -> None:
-    """Write a table so that no reader ever sees a part of it, and keep the cache within its limit."""
+def _map(path: Path, length: int) -> F32:
+    """Return the table as a plain view of the map, so that it is pickled and copied like any other array."""
+    offset = len(_header(length))
+    return np.asarray(np.memmap(path, dtype=np.float32, mode="r", offset=offset, shape=(length, N_FEATURES)))
+
+
+def _check(path: Path, length: int) -> None:
+    """Raise ValueError unless the file holds a whole, undamaged table of `length` rows."""
+    header = _header(length)
+    starts = range(0, length, ROWS)
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        expected = len(header) + length * _ROW_BYTES + len(starts) * _CHECKSUM_BYTES
+        if size != expected or file.read(len(header)) != header:
+            raise ValueError(f"it is not a table of {length} bars")
+        file.seek(-len(starts) * _CHECKSUM_BYTES, os.SEEK_END)
+        stored = np.frombuffer(file.read(), dtype=_CHECKSUM)
+
+    def checksum(first: int) -> int:
+        # Read, not mapped: pages that are only checked must not count as memory of this process.
+        with path.open("rb") as file:
+            file.seek(len(header) + first * _ROW_BYTES)
+            return zlib.crc32(file.read(min(ROWS, length - first) * _ROW_BYTES))
+
+    if each(checksum, starts, length) != stored.tolist():
+        raise ValueError("a checksum differs")
+
+
+def _header(length: int) -> bytes:
+    """Return the header of an ``.npy`` file with a table of `length` rows."""
+    header = io.BytesIO()
+    description = {"descr": "<f4", "fortran_order": False, "shape": (length, N_FEATURES)}
+    np.lib.format.write_array_header_1_0(header, description)
+    return header.getvalue()
+
+
+def _store(path: Path, inputs: Inputs) -> None:
+    """Build a table into a file so that no reader ever sees a part of it, and limit the cache's size."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix="writing-", suffix=".npy")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_WRITING, suffix=".npy")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.save(file, table)
-        with open(name, "ab") as file:
-            file.write(_checksum(np.memmap(name, dtype=np.uint8, mode="r")))
+            _write(file, inputs)
         os.replace(name, path)
     except BaseException:
         os.unlink(name)
@@ -117,17 +162,32 @@ def _store(path: Path, table: NDArray[np.float32]) -> None:
     _prune(path)
 
 
-def _checksum(content: NDArray[np.uint8]) -> bytes:
-    return zlib.crc32(content.data).to_bytes(_CHECKSUM_BYTES, "little")
+def _write(file: BinaryIO, inputs: Inputs) -> None:
+    header = _header(len(inputs))
+    checksums = np.zeros(len(range(0, len(inputs), ROWS)), dtype=_CHECKSUM)
+    one_at_a_time = threading.Lock()
 
+    def write(first: int, rows: F32) -> None:
+        checksums[first // ROWS] = zlib.crc32(rows.data)
+        with one_at_a_time:
+            file.seek(len(header) + first * _ROW_BYTES)
+            file.write(rows.data)
 
-def _is_sound(path: Path) -> bool:
-    content = np.memmap(path, dtype=np.uint8, mode="r")
-    return content[-_CHECKSUM_BYTES:].tobytes() == _checksum(content[:-_CHECKSUM_BYTES])
+    file.write(header)
+    stream(inputs, write)
+    file.seek(0, os.SEEK_END)
+    file.write(checksums.tobytes())
 
 
 def _prune(newest: Path) -> None:
-    """Delete the least recently used tables beyond the limit; a table that is mapped stays readable."""
+    """Delete the least recently used tables beyond the limit, and files that a killed writer left.
+
+    A table that is mapped stays readable.
+    """
+    for path in newest.parent.glob(f"{_WRITING}*.npy"):
+        with contextlib.suppress(FileNotFoundError):  # finished or deleted by another process
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                path.unlink()
     files = []
     for path in newest.parent.glob("features-*.npy"):
         try:

@@ -61,8 +61,6 @@ class SessionClock:
     ----------
     start : int64 array (T,)
         Row of the first bar of the session of each bar.
-    index : int64 array (T,)
-        Number of the session, from 0.
     progress : float64 array (T,)
         Share of the expected session that has passed, 0 at its first bar and at most 1.
     minutes_left : float64 array (T,)
@@ -70,9 +68,12 @@ class SessionClock:
     """
 
     start: NDArray[np.int64]
-    index: NDArray[np.int64]
     progress: F64
     minutes_left: F64
+
+    def __getitem__(self, rows: slice) -> SessionClock:
+        """Return a run of rows as views; `start` still counts from the first row of the whole series."""
+        return SessionClock(self.start[rows], self.progress[rows], self.minutes_left[rows])
 
 
 def session_clock(ts: NDArray[np.int64], session_start: NDArray[np.bool_], timezone: str) -> SessionClock:
@@ -104,7 +105,6 @@ def session_clock(ts: NDArray[np.int64], session_start: NDArray[np.bool_], timez
     elapsed = (ts - ts[first][index]) / _MINUTE_NS
     return SessionClock(
         start=first[index],
-        index=index,
         progress=np.minimum(elapsed / expected, 1.0),
         minutes_left=np.maximum(expected - elapsed, 0.0),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from fox_env.features.calendar import (
 )
 from fox_env.features.windows import F64, change, ratio, window_mean
 
+_COLUMNS = ("ts", "session_start", "open", "high", "low", "close", "atr", "mean_volume")
 _BVC_WINDOW = 60
 _MOST_RECORDED = 2.0**50
 Kept = TypeVar("Kept")
@@ -49,6 +50,10 @@ class Inputs:
         Recorded order-flow columns by name.
     observed : tuple of float64 array (T,)
         The user's own columns, for the reserved entries in order.
+    whole : Inputs or None
+        The series that these are a run of rows of, from row `first` on; None for a whole series.
+    first : int
+        See `whole`.
     """
 
     ts: NDArray[np.int64]
@@ -63,6 +68,21 @@ class Inputs:
     mean_volume: F64
     extra: Mapping[str, F64]
     observed: tuple[F64, ...] = ()
+    whole: Inputs | None = None
+    first: int = 0
+
+    def rows(self, first: int, stop: int) -> Inputs:
+        """Return the rows from `first` to before `stop` as views."""
+        rows = slice(first, stop)
+        return replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in _COLUMNS},
+            volume=None if self.volume is None else self.volume[rows],
+            extra={name: column[rows] for name, column in self.extra.items()},
+            observed=tuple(column[rows] for column in self.observed),
+            whole=self,
+            first=first,
+        )
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -96,7 +116,9 @@ class Inputs:
 
     @cached_property
     def clock(self) -> SessionClock:
-        """Session position of every bar."""
+        """Session position of every bar, in the whole series."""
+        if self.whole is not None:
+            return self.whole.clock[self.first : self.first + len(self)]
         return session_clock(self.ts, self.session_start, self.timezone)
 
     @cached_property
@@ -177,6 +199,9 @@ class Feature:
         TA-Lib function, paper or common usage.
     compute : callable
         Inputs -> float64 array (T,), before clipping to +-10 and rounding to float32.
+    sequential : bool
+        Whether the formula passes over the whole series (a recursion, or running sums whose rounding depends
+        on the first row) and so cannot be evaluated in runs of rows.
     """
 
     name: str
@@ -185,3 +210,4 @@ class Feature:
     formula: str
     source: str
     compute: Callable[[Inputs], F64]
+    sequential: bool = False

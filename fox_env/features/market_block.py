@@ -31,8 +31,16 @@ _CUSUM_SCALE = 10.0
 _SESSION_END_MINUTES = 240.0
 
 
-def _row(name: str, ready: int, formula: str, source: str, compute: Callable[[Inputs], F64]) -> Feature:
-    return Feature(name, "market", ready, formula, source, compute)
+def _row(
+    name: str,
+    ready: int,
+    formula: str,
+    source: str,
+    compute: Callable[[Inputs], F64],
+    *,
+    sequential: bool = False,
+) -> Feature:
+    return Feature(name, "market", ready, formula, source, compute, sequential)
 
 
 def _return(bars: int) -> Feature:
@@ -54,6 +62,7 @@ def _ema_distance(period: int) -> Feature:
         f"(C - EMA({period})) / (ATR sqrt {period})",
         "TA-Lib EMA",
         lambda x: (x.close - x.ta.EMA(x.close, period)) / (x.atr * root),
+        sequential=True,
     )
 
 
@@ -164,6 +173,7 @@ OSCILLATORS = [
         "RSI(14) / 50 - 1, as CMO(14) / 100 (equal, and 0 where prices stand still)",
         "TA-Lib CMO; Wilder 1978",
         lambda x: x.ta.CMO(x.close, 14) / 100.0,
+        sequential=True,
     ),
     _row(
         "stochastic_14",
@@ -172,7 +182,14 @@ OSCILLATORS = [
         "TA-Lib MAX, MIN; Lane",
         _stochastic,
     ),
-    _row("cci_20", 19, "CCI(20) / 100", "TA-Lib CCI", lambda x: x.ta.CCI(x.high, x.low, x.close, 20) / 100.0),
+    _row(
+        "cci_20",
+        19,
+        "CCI(20) / 100",
+        "TA-Lib CCI",
+        lambda x: x.ta.CCI(x.high, x.low, x.close, 20) / 100.0,
+        sequential=True,
+    ),
     _row(
         "aroon_25",
         25,
@@ -193,6 +210,7 @@ OSCILLATORS = [
         "MACD(12, 26, 9) histogram / ATR",
         "TA-Lib MACD",
         lambda x: x.ta.MACD(x.close, 12, 26, 9)[2] / x.atr,
+        sequential=True,
     ),
 ]
 
@@ -204,6 +222,7 @@ TREND = [
         "sqrt 20 x least-squares slope of C over 20 bars / ATR",
         "TA-Lib LINEARREG_SLOPE",
         lambda x: x.ta.LINEARREG_SLOPE(x.close, 20) * float(np.sqrt(20)) / x.atr,
+        sequential=True,
     ),
     _row(
         "directional_14",
@@ -213,6 +232,7 @@ TREND = [
         lambda x: (
             (x.ta.PLUS_DI(x.high, x.low, x.close, 14) - x.ta.MINUS_DI(x.high, x.low, x.close, 14)) / 100.0
         ),
+        sequential=True,
     ),
 ]
 
@@ -281,6 +301,7 @@ REGIME = [
         "ADX(14) / 100",
         "TA-Lib ADX; Wilder 1978",
         lambda x: x.ta.ADX(x.high, x.low, x.close, 14) / 100.0,
+        sequential=True,
     ),
     _row(
         "cusum_regime",

@@ -1,11 +1,8 @@
-"""The feature table: the single declaration of the 86 features in observation order, and its evaluation."""
+"""The feature table: the single declaration of the 86 features in observation order, and its document."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fox_env.features.declare import Feature, Inputs
+from fox_env.features.declare import Feature
 from fox_env.features.market_block import MARKET
 from fox_env.features.order_flow import ORDER_FLOW
 from fox_env.features.timeframes import TIMEFRAMES
@@ -17,34 +14,6 @@ N_FEATURES = len(FEATURES)
 WARMUP = max(feature.ready for feature in MARKET)
 """First row at which every window of the market block is full."""
 CLIP = 10.0
-_GATHER = 16
-
-
-def evaluate(inputs: Inputs) -> NDArray[np.float32]:
-    """Compute the whole table in float64 and store it in float32.
-
-    Parameters
-    ----------
-    inputs : Inputs
-        The series of T bars, prices in ticks.
-
-    Returns
-    -------
-    float32 array (T, 86)
-        Read-only, finite, within +-10; a feature is zero before its window is full.
-    """
-    table = np.empty((len(inputs), N_FEATURES), dtype=np.float32)
-    # Columns are gathered first: written one at a time they would touch every cache line 86 times.
-    columns = np.empty((_GATHER, len(inputs)), dtype=np.float32)
-    for first in range(0, N_FEATURES, _GATHER):
-        group = FEATURES[first : first + _GATHER]
-        for column, feature in zip(columns, group, strict=False):
-            np.clip(feature.compute(inputs), -CLIP, CLIP, out=column, casting="same_kind")
-            column[: feature.ready] = 0.0
-        table[:, first : first + len(group)] = columns[: len(group)].T
-    table.flags.writeable = False
-    return table
-
 
 _INTRODUCTION = """\
 # Features

@@ -10,7 +10,7 @@ coarse bars over n, at least one tick.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,17 @@ _SESSION_WINDOW = 5
 
 @dataclass(frozen=True)
 class CoarseBars:
-    """Coarse bars of one timeframe.
+    """Coarse bars of one timeframe, and the last complete one at each bar.
 
     Attributes
     ----------
     high, low, close, atr : float64 arrays (K,)
         Prices and average true range of the coarse bars, in ticks.
-    last : int64 array (T,)
+    move, size : float64 arrays (K,)
+        Change of the close, and high minus low, over `atr`.
+    average, strength, highest, lowest : float64 arrays (K,)
+        EMA and CMO of the closes, highest high and lowest low, over `window` coarse bars.
+    last : int32 array (T,)
         Number of the last coarse bar that is complete at each bar; -1 for none.
     window : int
         Coarse bars in the window of every formula.
@@ -42,7 +46,13 @@ class CoarseBars:
     low: F64
     close: F64
     atr: F64
-    last: NDArray[np.int64]
+    move: F64
+    size: F64
+    average: F64
+    strength: F64
+    highest: F64
+    lowest: F64
+    last: NDArray[np.int32]
     window: int
 
     @property
@@ -63,39 +73,53 @@ def coarse_bars(x: Inputs, factor: int) -> CoarseBars:
     else:
         opens, completes = position % factor == 0, position % factor == factor - 1
     starts = np.flatnonzero(opens)
-    number = np.cumsum(opens, dtype=np.int64) - 1
+    number = np.cumsum(opens, dtype=np.int32) - 1
     high, low = np.maximum.reduceat(x.high, starts), np.minimum.reduceat(x.low, starts)
     close = x.close[np.append(starts[1:], len(x)) - 1]
     window = _SESSION_WINDOW if factor == SESSION else _INTRADAY_WINDOW
+    atr = np.maximum(x.ta.ATR(high, low, close, window), 1.0)
     return CoarseBars(
         high=high,
         low=low,
         close=close,
-        atr=np.maximum(x.ta.ATR(high, low, close, window), 1.0),
+        atr=atr,
+        move=change(close) / atr,
+        size=(high - low) / atr,
+        average=x.ta.EMA(close, window),
+        strength=x.ta.CMO(close, window),
+        highest=x.ta.MAX(high, window),
+        lowest=x.ta.MIN(low, window),
         last=np.where(completes, number, number - 1),
         window=window,
     )
 
 
+def coarse(x: Inputs, factor: int) -> CoarseBars:
+    """Return the coarse bars of the whole series, made once, as they stand at the bars of `x`."""
+    whole = x.whole or x
+    made = whole.keep("coarse", factor, lambda: coarse_bars(whole, factor))
+    return made if x.whole is None else replace(made, last=made.last[x.first : x.first + len(x)])
+
+
 def _return(x: Inputs, k: CoarseBars) -> F64:
-    return k.at(change(k.close) / k.atr)
+    return k.at(k.move)
 
 
 def _trend(x: Inputs, k: CoarseBars) -> F64:
-    return (x.close - k.at(x.ta.EMA(k.close, k.window))) / k.at(k.atr)
+    return (x.close - k.at(k.average)) / k.at(k.atr)
 
 
 def _rsi(x: Inputs, k: CoarseBars) -> F64:
-    return k.at(x.ta.CMO(k.close, k.window)) / 100.0
+    return k.at(k.strength) / 100.0
 
 
 def _channel(x: Inputs, k: CoarseBars) -> F64:
-    high, low = k.at(x.ta.MAX(k.high, k.window)), k.at(x.ta.MIN(k.low, k.window))
+    high, low = k.at(k.highest), k.at(k.lowest)
     return ratio(2.0 * x.close - high - low, high - low)
 
 
 def _range(x: Inputs, k: CoarseBars) -> F64:
-    return k.at((k.high - k.low) / k.atr)
+    return k.at(k.size)
 
 
 def _valid(x: Inputs, k: CoarseBars) -> F64:
@@ -121,8 +145,8 @@ def _feature(
     factor: int, name: str, formula: str, source: str, entry: Callable[[Inputs, CoarseBars], F64]
 ) -> Feature:
     def compute(x: Inputs) -> F64:
-        coarse = x.keep("coarse", factor, lambda: coarse_bars(x, factor))
-        return np.where(coarse.valid, entry(x, coarse), 0.0)
+        k = coarse(x, factor)
+        return np.where(k.valid, entry(x, k), 0.0)
 
     label = "session" if factor == SESSION else f"{factor}_bars"
     return Feature(f"{name}_{label}", "timeframes", 0, formula, source, compute)

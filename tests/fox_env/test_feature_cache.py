@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fox_env.features import Inputs, cache
+from fox_env.features import Inputs, cache, evaluate, evaluation
 
 LENGTH = 300
 
@@ -42,10 +45,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forbid_building(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(series: Inputs) -> None:
+    def build(series: Inputs, write: Any) -> None:
         raise AssertionError("the table was built again")
 
-    monkeypatch.setattr(cache, "evaluate", build)
+    monkeypatch.setattr(cache, "stream", build)
 
 
 def test_second_call_reads_the_same_bits_from_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +56,8 @@ def test_second_call_reads_the_same_bits_from_disk(folder: Path, monkeypatch: py
     forbid_building(monkeypatch)
     read = cache.load_or_build(inputs())
     np.testing.assert_array_equal(read.view(np.uint32), built.view(np.uint32))
-    assert isinstance(read.base, np.memmap) and not read.flags.writeable
+    assert all(isinstance(table.base, np.memmap) and not table.flags.writeable for table in (built, read))
+    np.testing.assert_array_equal(read, evaluate(inputs()))
     assert [path.suffix for path in folder.iterdir()] == [".npy"]
 
 
@@ -66,6 +70,7 @@ CHANGES: dict[str, Any] = {
     },
     "volume": None,
     "extra": {"signal": np.zeros(LENGTH)},
+    "observed": (np.zeros(LENGTH),),
 }
 
 
@@ -108,7 +113,7 @@ def flip_a_bit(content: bytes) -> bytes:
     ids=["flipped bit", "byte missing", "truncated", "byte added", "empty", "other content"],
 )
 def test_damaged_table_is_built_again(folder: Path, damage: Any, caplog: pytest.LogCaptureFixture) -> None:
-    built = cache.load_or_build(inputs())
+    built = cache.load_or_build(inputs()).copy()
     (path,) = folder.iterdir()
     path.write_bytes(damage(path.read_bytes()))
     with caplog.at_level(logging.WARNING):
@@ -121,9 +126,11 @@ def test_damaged_table_is_built_again(folder: Path, damage: Any, caplog: pytest.
 
 
 def test_sound_file_of_another_shape_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = cache.load_or_build(inputs())
+    built = cache.load_or_build(inputs()).copy()
     (path,) = folder.iterdir()
-    cache._store(path, built[:-1])
+    shorter = Inputs(**{**vars(inputs().rows(0, LENGTH - 1)), "whole": None})
+    cache.load_or_build(shorter)
+    os.replace(folder / f"features-{cache.content_hash(shorter)}.npy", path)
     np.testing.assert_array_equal(cache.load_or_build(inputs()), built)
 
 
@@ -136,6 +143,85 @@ def test_unusable_directory_only_costs_a_warning(
         table = cache.load_or_build(inputs())
     assert table.shape == (LENGTH, 86)
     assert "stay in memory" in caplog.text
+
+
+def test_table_in_a_directory_that_may_only_be_read_is_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    built = cache.load_or_build(inputs())
+    forbid_building(monkeypatch)
+
+    def refused(path: Path) -> None:
+        raise PermissionError("Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refused)
+    np.testing.assert_array_equal(cache.load_or_build(inputs()), built)
+    assert not caplog.records
+
+
+def test_table_is_an_ordinary_array_file(folder: Path) -> None:
+    built = cache.load_or_build(inputs())
+    (path,) = folder.iterdir()
+    np.testing.assert_array_equal(np.load(path), built)
+
+
+def test_runs_of_rows_give_the_bits_of_one_pass(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    length = 2_500
+    rng = np.random.default_rng(1)
+    close = 400.0 + np.cumsum(rng.normal(size=length))
+    names = ("buy_volume", "sell_volume", "bid_size", "ask_size", "ofi")
+    series = Inputs(
+        ts=1_704_205_800_000_000_000 + np.arange(length, dtype=np.int64) * 60_000_000_000,
+        session_start=np.arange(length) % 333 == 0,
+        timezone="America/Chicago",
+        open=close,
+        high=close + 2.0 * rng.random(length),
+        low=close - rng.random(length),
+        close=close,
+        volume=rng.integers(1, 99, length).astype(np.float64),
+        atr=1.0 + rng.random(length),
+        mean_volume=np.full(length, 50.0),
+        extra={name: rng.random(length) for name in names} | {"bid": close - 1.0, "ask": close + 1.0},
+        observed=(rng.normal(size=length),),
+    )
+    whole = evaluate(series)
+    monkeypatch.setattr(evaluation, "ROWS", 170)
+    monkeypatch.setattr(cache, "ROWS", 170)
+    np.testing.assert_array_equal(evaluate(series).view(np.uint32), whole.view(np.uint32))
+    for table in (cache.load_or_build(series), cache.load_or_build(series)):
+        np.testing.assert_array_equal(table.view(np.uint32), whole.view(np.uint32))
+    (path,) = folder.iterdir()
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.write_bytes(content[:middle] + content[middle + 344 :] + content[middle : middle + 344])
+    np.testing.assert_array_equal(cache.load_or_build(series).view(np.uint32), whole.view(np.uint32))
+
+
+def test_writers_at_the_same_time_do_not_meet(folder: Path) -> None:
+    expected = evaluate(inputs())
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from test_feature_cache import *\n"
+        "for _ in range(20):\n"
+        "    [path.unlink(missing_ok=True) for path in cache.cache_dir().glob('features-*')]\n"
+        "    assert (cache.load_or_build(inputs()) == evaluate(inputs())).all()"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    for writer in writers:
+        _, error = writer.communicate(timeout=120)
+        assert writer.returncode == 0, error
+    np.testing.assert_array_equal(cache.load_or_build(inputs()), expected)
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_file_of_a_killed_writer_goes_after_a_day(folder: Path) -> None:
+    folder.mkdir()
+    killed, at_work = folder / "writing-a.npy", folder / "writing-b.npy"
+    for path, age in ((killed, 2 * cache.ABANDONED_SECONDS), (at_work, 60.0)):
+        path.write_bytes(b"part of a table")
+        os.utime(path, (time.time() - age,) * 2)
+    cache.load_or_build(inputs())
+    assert not killed.exists() and at_work.exists()
 
 
 def test_failed_write_leaves_nothing_behind(
