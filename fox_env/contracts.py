@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import difflib
 import functools
+import logging
 import math
+import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from fox_env.errors import ConfigError
+from fox_env.expiries import EXPIRY_RULES, MONTH_CODES, parse_name
+
+ENVIRONMENT_VARIABLE = "FOX_CONTRACTS"
+"""Names files of contracts that come before the shipped ones, separated as in PATH."""
+
+ROLL_RULES = ("volume", "open_interest", "calendar")
+"""When a continuous contract rolls (:func:`fox_env.continuous`)."""
 
 _SHIPPED = Path(__file__).with_name("contracts.toml")
 _POSITIVE = ("tick_size", "multiplier")
 _NON_NEGATIVE = ("fee_per_side", "fee_rate", "initial_margin", "maintenance_margin")
 _TEXT = ("symbol", "currency", "timezone", "session")
+_OPTIONAL_TEXT = ("name", "exchange", "months", "expiry", "margin_date", "source")
+_NUMBERED_NAMES = frozenset(("SHFE", "INE", "DCE", "CZCE", "CFFEX", "GFEX"))
+"""Exchanges whose expiries are named like rb2110; everywhere else like ESZ3."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,22 @@ class ContractSpec:
     timezone : str
         IANA time zone of the exchange.
     session : str
-        Name of the trading-session template.
+        Name of the trading-session template (:mod:`fox_env.calendars`).
+    name, exchange : str
+        What the contract is, and where it trades.
+    months : str
+        Month codes of the deliveries that a continuous contract by the calendar passes through, such as
+        ``"HMUZ"``; empty: all.
+    expiry : str
+        Rule of the last trading day, one of ``fox_env.expiries.EXPIRY_RULES``; empty: unknown.
+    roll : {"volume", "open_interest", "calendar"}
+        Rule by which :func:`fox_env.continuous` rolls unless told otherwise.
+    roll_days : int
+        Business days before the expiry at which the calendar rule rolls.
+    margin_date : str
+        ISO date of the margins; exchanges change them often.
+    source : str
+        Where the margins come from.
 
     Raises
     ------
@@ -64,13 +95,25 @@ class ContractSpec:
     maker_fee: float | None = None
     currency: str = "USD"
     timezone: str = "America/Chicago"
-    session: str = "CME"
+    session: str = "CME_EQUITY"
+    name: str = ""
+    exchange: str = ""
+    months: str = ""
+    expiry: str = ""
+    roll: str = "volume"
+    roll_days: int = 5
+    margin_date: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
         for name in _TEXT:
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip():
                 raise ConfigError(f"ContractSpec.{name} must be a non-empty text, got {value!r}.")
+        self._check_numbers()
+        self._check_texts()
+
+    def _check_numbers(self) -> None:
         for name in (*_POSITIVE, *_NON_NEGATIVE):
             object.__setattr__(self, name, self._number(name))
         if self.maker_fee is not None:
@@ -92,6 +135,37 @@ class ContractSpec:
                 f"ContractSpec {self.symbol!r}: maintenance_margin {self.maintenance_margin:g} exceeds "
                 f"initial_margin {self.initial_margin:g}, so a new position could be liquidated; lower it."
             )
+        if isinstance(self.roll_days, bool) or not isinstance(self.roll_days, int) or self.roll_days < 0:
+            raise ConfigError(
+                f"ContractSpec {self.symbol!r}: roll_days must be a whole number from 0, got {self.roll_days!r}."
+            )
+
+    def _check_texts(self) -> None:
+        for name in _OPTIONAL_TEXT:
+            if not isinstance(value := getattr(self, name), str):
+                raise ConfigError(f"ContractSpec {self.symbol!r}: {name} must be a text, got {value!r}.")
+        if [code for code in MONTH_CODES if code in self.months] != list(self.months):
+            raise ConfigError(
+                f"ContractSpec {self.symbol!r}: months must be codes of {MONTH_CODES} in this order, each "
+                f"once, got {self.months!r}."
+            )
+        if self.expiry and self.expiry not in EXPIRY_RULES:
+            raise ConfigError(
+                f"ContractSpec {self.symbol!r}: unknown expiry rule {self.expiry!r}; "
+                f"{_nearest(self.expiry, EXPIRY_RULES)}."
+            )
+        if self.roll not in ROLL_RULES:
+            raise ConfigError(
+                f"ContractSpec {self.symbol!r}: roll must be one of {', '.join(ROLL_RULES)}, got {self.roll!r}."
+            )
+        if self.margin_date:
+            try:
+                datetime.date.fromisoformat(self.margin_date)
+            except ValueError:
+                raise ConfigError(
+                    f"ContractSpec {self.symbol!r}: margin_date must be a date such as '2025-06-30', "
+                    f"got {self.margin_date!r}."
+                ) from None
         try:
             ZoneInfo(self.timezone)
         except (ValueError, OSError, KeyError):
@@ -123,7 +197,9 @@ def load_contracts(path: str | Path) -> dict[str, ContractSpec]:
     Parameters
     ----------
     path : str or Path
-        TOML file; the keys of each table are the fields of :class:`ContractSpec` except ``symbol``.
+        TOML file; the keys of each table are the fields of :class:`ContractSpec` except ``symbol``. With
+        ``like = "ES"`` a table takes every field that it does not name from that contract, which stands above
+        in the same file or is shipped.
 
     Returns
     -------
@@ -136,12 +212,11 @@ def load_contracts(path: str | Path) -> dict[str, ContractSpec]:
         The file cannot be read or is not TOML, or a table has a wrong, unknown or missing field.
     """
     try:
-        tables: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables: dict[str, Any] = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Contracts file {str(path)!r} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"Contracts file {str(path)!r} is not valid TOML: {error}.") from error
-    known = {field.name for field in fields(ContractSpec)} - {"symbol"}
     specs: dict[str, ContractSpec] = {}
     for symbol, table in tables.items():
         where = f"Contracts file {str(path)!r}, entry {symbol!r}"
@@ -149,20 +224,55 @@ def load_contracts(path: str | Path) -> dict[str, ContractSpec]:
             raise ConfigError(
                 f"{where} is not a table; write [{symbol}] with tick_size and multiplier below it."
             )
-        if unknown := sorted(set(table) - known):
-            raise ConfigError(
-                f"{where} has the unknown field {unknown[0]!r}; known are {', '.join(sorted(known))}."
-            )
-        if missing := [name for name in _POSITIVE if name not in table]:
-            raise ConfigError(f"{where} lacks {' and '.join(missing)}; add it.")
-        specs[symbol] = ContractSpec(symbol=symbol, **table)
+        specs[symbol] = _from_table(symbol, table, where, specs)
     return specs
 
 
+def _from_table(
+    symbol: str, table: dict[str, Any], where: str, above: Mapping[str, ContractSpec]
+) -> ContractSpec:
+    """Make the contract of one table of a file; `above` are the contracts of the tables before it."""
+    known = {field.name for field in dataclasses.fields(ContractSpec)} - {"symbol"}
+    if unknown := sorted(set(table) - known - {"like"}):
+        raise ConfigError(
+            f"{where} has the unknown field {unknown[0]!r}; {_nearest(unknown[0], {*known, 'like'})}."
+        )
+    given = dict(table)
+    if isinstance(given.get("margin_date"), datetime.date):
+        given["margin_date"] = given["margin_date"].isoformat()
+    if "like" in given:
+        other = given.pop("like")
+        pattern = above.get(other) or _shipped().get(other) if isinstance(other, str) else None
+        if pattern is None:
+            raise ConfigError(
+                f"{where} is like {other!r}, which is neither above it in the file nor shipped; name another."
+            )
+        given = {name: getattr(pattern, name) for name in known} | given
+    if missing := [name for name in _POSITIVE if name not in given]:
+        raise ConfigError(f"{where} lacks {' and '.join(missing)}; add it.")
+    return ContractSpec(symbol=symbol, **given)
+
+
 @functools.cache
-def known_contracts() -> Mapping[str, ContractSpec]:
-    """Return the contracts that ship with the package, by symbol."""
+def _shipped() -> Mapping[str, ContractSpec]:
     return MappingProxyType(load_contracts(_SHIPPED))
+
+
+@functools.cache
+def _with_files(paths: str) -> Mapping[str, ContractSpec]:
+    known = dict(_shipped())
+    for path in reversed([part for part in paths.split(os.pathsep) if part]):
+        known |= load_contracts(path)
+    return MappingProxyType(known)
+
+
+def known_contracts() -> Mapping[str, ContractSpec]:
+    """Return the contracts known by name: those that ship with the package, and the user's own.
+
+    The environment variable ``FOX_CONTRACTS`` names TOML files (separated as in PATH) whose entries are added
+    to the shipped ones and replace them where the symbol is the same; the first file wins. Each is read once.
+    """
+    return _with_files(os.environ.get(ENVIRONMENT_VARIABLE, ""))
 
 
 def contract(name_or_spec: str | ContractSpec) -> ContractSpec:
@@ -171,26 +281,70 @@ def contract(name_or_spec: str | ContractSpec) -> ContractSpec:
     Parameters
     ----------
     name_or_spec : str or ContractSpec
-        A symbol of the shipped ``contracts.toml`` (exact spelling first, then any case), or a specification.
+        A symbol of :func:`known_contracts` (exact spelling first, then any case); the name of one expiry
+        (``"ESU4"``, ``"6EH2024"``, ``"rb2110"``), which means the contract it belongs to; a symbol of a file,
+        ``"path/to/mine.toml:SYM"`` (without ``:SYM`` where the file has one entry); or a specification.
 
     Raises
     ------
     ConfigError
-        The name is unknown; the message gives the nearest known names.
+        The name is unknown; the message gives the nearest known names. Or the file cannot be used.
     """
     if isinstance(name_or_spec, ContractSpec):
         return name_or_spec
     if not isinstance(name_or_spec, str):
         raise ConfigError(f"A contract is a symbol such as 'ES' or a ContractSpec, got {name_or_spec!r}.")
-    known = known_contracts()
-    if name_or_spec in known:
-        return known[name_or_spec]
-    by_folded = {symbol.casefold(): symbol for symbol in known}
-    folded = name_or_spec.strip().casefold()
-    if folded in by_folded:
-        return known[by_folded[folded]]
-    near = [by_folded[name] for name in difflib.get_close_matches(folded, by_folded, n=3, cutoff=0.4)]
-    hint = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(known)}"
+    path, suffix, symbol = name_or_spec.rpartition(".toml")
+    if suffix and (not symbol or symbol.startswith(":")):
+        return _of_file(path + suffix, symbol[1:])
+    name = name_or_spec.strip()
+    if (spec := _find(name, known_contracts())) is not None:
+        return spec
+    if (spec := _of_expiry(name)) is not None:
+        _log.info("%r is an expiry of %s, %s", name, spec.symbol, spec.name)
+        return spec
     raise ConfigError(
-        f"Unknown contract {name_or_spec!r}: {hint}; or pass a ContractSpec with tick_size and multiplier."
+        f"Unknown contract {name_or_spec!r}: {_nearest(name, known_contracts())}; or pass a ContractSpec "
+        "with tick_size and multiplier, or 'my.toml:SYM'."
     )
+
+
+def _find(symbol: str, known: Mapping[str, ContractSpec]) -> ContractSpec | None:
+    """Return the contract of this spelling, or else of this spelling in another case."""
+    if symbol in known:
+        return known[symbol]
+    return next((spec for key, spec in known.items() if key.casefold() == symbol.casefold()), None)
+
+
+def _of_expiry(name: str) -> ContractSpec | None:
+    """Return the contract that a name such as ESU4 or rb2110 is an expiry of, if it is one."""
+    parsed = parse_name(name) or parse_name(name.upper())
+    if parsed is None:
+        return None
+    candidates = {
+        symbol: spec
+        for symbol, spec in known_contracts().items()
+        if (spec.exchange in _NUMBERED_NAMES) == parsed.numbered
+    }
+    return _find(parsed.root, candidates)
+
+
+def _of_file(path: str, symbol: str) -> ContractSpec:
+    specs = load_contracts(path)
+    if symbol in specs:
+        return specs[symbol]
+    if not symbol and len(specs) == 1:
+        return next(iter(specs.values()))
+    held = ", ".join(specs) or "no entries"
+    if not symbol:
+        raise ConfigError(f"Contracts file {path!r} holds {held}; name one as '{path}:SYM'.")
+    raise ConfigError(f"Contracts file {path!r} has no entry {symbol!r}; it holds {held}.")
+
+
+def _nearest(name: str, known: Mapping[str, Any] | set[str]) -> str:
+    """Say which known names are nearest to a wrong one."""
+    by_folded = {key.casefold(): key for key in known}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.4)
+    if near:
+        return f"nearest are {', '.join(by_folded[key] for key in near)}"
+    return f"known are {', '.join(sorted(known) if isinstance(known, set) else known)}"
