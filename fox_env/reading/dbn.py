@@ -1,0 +1,276 @@
+"""DBN files: Databento's records, decoded by its own library, as tables of bars, trades or quotes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fox_env.bars import Float, Int
+from fox_env.errors import DataError
+from fox_env.reading.quotes import two_sided
+from fox_env.reading.table import Kind, Table
+
+if TYPE_CHECKING:
+    import databento_dbn
+    import polars as pl
+
+_SECOND_NS = 1_000_000_000
+_BARS = {32: _SECOND_NS, 33: 60 * _SECOND_NS, 34: 3_600 * _SECOND_NS, 35: 86_400 * _SECOND_NS}
+"""Record types of the ohlcv schemas, and the length of their bars."""
+
+_CLASSES = {
+    **dict.fromkeys(_BARS, "OHLCVMsg"),
+    0: "TradeMsg",
+    **dict.fromkeys((1, 197), "MBP1Msg"),
+    10: "MBP10Msg",
+    **dict.fromkeys((177, 194), "CMBP1Msg"),
+    **dict.fromkeys((192, 193), "CBBOMsg"),
+    **dict.fromkeys((195, 196), "BBOMsg"),
+}
+"""Record types that are read, and the vendor's class that knows their layout."""
+
+_SAMPLED = frozenset((192, 193, 195, 196))
+"""Record types that give the best quotes at the end of every second or minute."""
+
+_NAMES = {0: "trades", 1: "mbp-1 or tbbo", 10: "mbp-10", 17: "ohlcv of unstated length", 18: "status",
+          19: "definition", 20: "imbalance", 21: "error", 22: "symbol mapping", 23: "system",
+          24: "statistics", 32: "ohlcv-1s", 33: "ohlcv-1m", 34: "ohlcv-1h", 35: "ohlcv-1d",
+          36: "ohlcv-eod", 160: "mbo", 177: "cmbp-1", 192: "cbbo-1s", 193: "cbbo-1m", 194: "tcbbo",
+          195: "bbo-1s", 196: "bbo-1m", 197: "tbbo"}  # fmt: skip
+_SYMBOL_MAPPING = 22
+_CONTROL = frozenset((21, _SYMBOL_MAPPING, 23))
+"""Messages of a live gateway: errors, symbol mappings, heartbeats."""
+
+_SNAPSHOT = 1 << 5
+_MAX_RECORDS = 1 << 25
+"""Most records of one file: bounds the memory that a hostile or whole-market file can claim."""
+
+_CHUNK = 1 << 20
+"""Bytes that are decoded at a time: the decoder makes an object of every record."""
+
+_MAX_FIXED = 1 << 53
+
+
+def read_dbn(data: bytes, source: str) -> Table:
+    """Read DBN data of version 1, 2 or 3.
+
+    Parameters
+    ----------
+    data : bytes
+        The whole file, unpacked.
+    source : str
+        Its name for error messages.
+
+    Returns
+    -------
+    Table
+        ``ts`` (ns UTC) and ``symbol`` (the instrument's number where the file maps it to no symbol), and
+
+        - for ohlcv records, kind "bars": ``open``, ``high``, ``low``, ``close``, ``volume``; ``ts`` is the
+          close, the record's start plus its length;
+        - for bbo and cbbo records, kind "bars": the mid price as ``open``, ``high``, ``low`` and ``close``,
+          and ``bid``, ``ask``, ``bid_size``, ``ask_size``; ``ts`` is the end of the sampled interval;
+        - for trades, tbbo, tcbbo, mbp-1, cmbp-1 and mbp-10 records, kind "trades" or "quotes": the columns
+          of :func:`fox_env.reading.events.events_of`; ``ts`` is the time of receipt, the records' order.
+
+        Control messages of live captures are left out.
+
+    Raises
+    ------
+    DataError
+        The decoder is not installed; the data are cut short, damaged, empty, or of a schema that yields
+        no bars.
+    """
+    library = _library(source)
+    symbols = _Symbols()
+    parts: dict[str, list[NDArray[Any]]] = {}
+    counts: Counter[int] = Counter()
+    for rtype, records in _decode(library, data, source, symbols):
+        counts[rtype] += len(records)
+        if sum(counts.values()) > _MAX_RECORDS:
+            raise DataError(
+                f"{source}: holds more than {_MAX_RECORDS:,} records; request a shorter period or fewer symbols."
+            )
+        if rtype in _CLASSES:
+            for name, values in _columns(rtype, records).items():
+                parts.setdefault(name, []).append(values)
+    rtype = _single_type(counts, symbols.schema, source)
+    columns = {name: np.concatenate(values) for name, values in parts.items()}
+    return _table(rtype, columns, symbols, source)
+
+
+def _library(source: str) -> Any:
+    try:
+        import databento_dbn
+    except ImportError:
+        raise DataError(
+            f"{source}: is a DBN file, which needs Databento's decoder; pip install 'fox-futures[data]'."
+        ) from None
+    return databento_dbn
+
+
+def _decode(library: Any, data: bytes, source: str, symbols: _Symbols) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield runs of records of one type as structured arrays, in file order within a type."""
+    decoder = library.DBNDecoder()
+    done = 0
+    try:
+        for at in range(0, len(data), _CHUNK):
+            records = decoder.write_and_decode(data[at : at + _CHUNK])
+            if records and isinstance(records[0], library.Metadata):
+                symbols.add_metadata(records.pop(0))
+            done += len(records)
+            yield from _by_type(library, records, symbols)
+    except library.DBNError as error:
+        raise DataError(
+            f"{source}: the DBN data are damaged after {done:,} records ({error}); fetch the file again, or "
+            "update databento-dbn if the file is newer than it."
+        ) from None
+    if decoder.buffer() or symbols.dataset is None:
+        raise DataError(f"{source}: the DBN data are cut short after {done:,} records; fetch the file again.")
+
+
+def _by_type(library: Any, records: list[Any], symbols: _Symbols) -> Iterator[tuple[int, NDArray[Any]]]:
+    groups: dict[tuple[int, int], list[bytes]] = {}
+    for record, raw in zip(records, map(bytes, records), strict=True):
+        groups.setdefault((raw[1], len(raw)), []).append(raw)
+        if raw[1] == _SYMBOL_MAPPING:
+            symbols.add_message(record)
+    for (rtype, size), raws in groups.items():
+        layout: list[tuple[str, str]] = [("length", "u1"), ("rtype", "u1")]
+        if rtype in _CLASSES:
+            # The vendor's own description follows its decoder when a later version moves a field.
+            layout = getattr(library, _CLASSES[rtype])._dtypes
+        packed = np.dtype(layout)
+        spec: Any = {"names": packed.names, "formats": [packed[n] for n in packed.names or ()],
+                     "offsets": [packed.fields[n][1] for n in packed.names or () if packed.fields],
+                     "itemsize": size}  # fmt: skip
+        yield rtype, np.frombuffer(b"".join(raws), dtype=np.dtype(spec))
+
+
+def _columns(rtype: int, records: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the needed fields of records of one type as columns."""
+    columns: dict[str, NDArray[Any]] = {"instrument": records["instrument_id"]}
+    if rtype in _BARS:
+        columns["ts"] = records["ts_event"].astype(np.int64)
+        columns |= {name: _prices(records[name]) for name in ("open", "high", "low", "close")}
+        return columns | {"volume": records["volume"].astype(np.float64)}
+    columns["ts"] = records["ts_recv"].astype(np.int64)
+    names = records.dtype.names or ()
+    if rtype not in _SAMPLED:
+        traded = records["action"] == b"T"
+        columns["price"] = np.where(traded, _prices(records["price"]), np.nan)
+        columns["size"] = np.where(traded, records["size"], 0).astype(np.float64)
+        side = (records["side"] == b"B").astype(np.int8) - (records["side"] == b"A").astype(np.int8)
+        columns["side"] = np.where(traded, side, 0).astype(np.int8)
+    if "bid_px_00" in names:
+        for quote in ("bid", "ask"):
+            columns[quote] = _prices(records[f"{quote}_px_00"])
+            columns[f"{quote}_size"] = records[f"{quote}_sz_00"].astype(np.float64)
+            if rtype == 10:
+                levels = [records[name] for name in names if name.startswith(f"{quote}_sz_")]
+                columns[f"{quote}_depth"] = np.add.reduce(levels, axis=0, dtype=np.float64)
+        if rtype not in _SAMPLED:
+            columns["reset"] = (records["flags"] & _SNAPSHOT != 0) | (records["action"] == b"R")
+    return columns
+
+
+def _prices(fixed: Int) -> Float:
+    """Return fixed-point prices of 1e-9 as the nearest float64, as parsing their decimal text gives."""
+    prices = fixed / 1e9  # correctly rounded while the integer itself is exact
+    for row in np.flatnonzero(np.abs(fixed) > _MAX_FIXED):
+        prices[row] = int(fixed[row]) / 10**9
+    prices[fixed == np.iinfo(np.int64).max] = np.nan
+    return prices
+
+
+def _single_type(counts: Counter[int], schema: str | None, source: str) -> int:
+    """Return the one record type that yields bars, or refuse the file."""
+    usable = [rtype for rtype in counts if rtype in _CLASSES]
+    if len(usable) == 1:
+        return usable[0]
+    held = ", ".join(f"{_NAMES.get(rtype, rtype)} ({count:,})" for rtype, count in sorted(counts.items()))
+    if len(usable) > 1:
+        raise DataError(
+            f"{source}: holds records of several schemas: {held}; write one schema to each file and read one."
+        )
+    if not set(counts) - _CONTROL:
+        raise DataError(
+            f"{source}: holds no records (schema {schema or 'unknown'}); request a period with trading."
+        )
+    raise DataError(
+        f"{source}: holds {held} records, which make no bars; fetch the ohlcv-1m, trades or mbp-1 schema."
+    )
+
+
+def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, source: str) -> Table:
+    import polars as pl
+
+    ts: Int = columns.pop("ts")
+    if (lost := np.flatnonzero(ts <= 0)).size:
+        raise DataError(f"{source}: row {lost[0]}, column ts: the record has no time; fetch the file again.")
+    names = symbols.column(columns.pop("instrument"), ts)
+    kind: Kind = "bars"
+    if rtype in _BARS:
+        ts = ts + _BARS[rtype]
+    elif rtype in _SAMPLED:
+        middle = 0.5 * (columns["bid"] + columns["ask"])
+        columns = dict.fromkeys(("open", "high", "low", "close"), middle) | columns
+    else:
+        kind = "quotes" if "bid" in columns else "trades"
+    time = pl.Series("ts", ts).cast(pl.Datetime("ns", "UTC"))
+    frame = pl.DataFrame([time, *(pl.Series(name, values) for name, values in columns.items()), names])
+    table = Table(source, frame, kind=kind)
+    return two_sided(table) if rtype in _SAMPLED else table
+
+
+class _Symbols:
+    """Names of the instruments of a file: from its metadata, and from messages of live captures."""
+
+    def __init__(self) -> None:
+        self.dataset: str | None = None
+        self.schema: str | None = None
+        self._names: dict[int, list[tuple[int, int, str]]] = {}
+
+    def add_metadata(self, metadata: databento_dbn.Metadata) -> None:
+        """Take the mappings, whose symbols are instrument numbers on one side, with their UTC dates."""
+        self.dataset, self.schema = metadata.dataset, metadata.schema
+        for key, spans in metadata.mappings.items():
+            for span in spans:
+                number, name = (span["symbol"], key) if span["symbol"].isdigit() else (key, span["symbol"])
+                if number.isdigit():
+                    days = [_day_ns(span["start_date"]), _day_ns(span["end_date"])]
+                    self._names.setdefault(int(number), []).append((days[0], days[1], name))
+
+    def add_message(self, record: Any) -> None:
+        """Take the mapping of a live message; it holds for the whole capture."""
+        whole = np.iinfo(np.int64)
+        entry = (int(whole.min), int(whole.max), str(record.stype_out_symbol))
+        known = self._names.setdefault(record.instrument_id, [])
+        if entry not in known:
+            known.append(entry)
+
+    def column(self, instrument: NDArray[np.uint32], ts: Int) -> pl.Series:
+        """Return the name of every row's instrument."""
+        import polars as pl
+
+        numbers, codes = np.unique(instrument, return_inverse=True)
+        names = [str(number) for number in numbers]
+        for code, number in enumerate(numbers):
+            spans = self._names.get(int(number), [])
+            if len({name for _, _, name in spans}) == 1:
+                names[code] = spans[0][2]
+                continue
+            rows = codes == code
+            for start, end, name in spans:
+                codes = np.where(rows & (ts >= start) & (ts < end), len(names), codes)
+                names.append(name)
+        return pl.Series("symbol", names)[codes.astype(np.uint32)]
+
+
+def _day_ns(day: date) -> int:
+    return int(np.datetime64(day, "ns").astype(np.int64))
