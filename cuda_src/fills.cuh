@@ -22,10 +22,11 @@ struct Fill {
     i32 lots;       // signed, 0 if nothing was filled
     f64 price;      // ticks
     f64 reference;  // ticks: the price that cost is measured against
+    f64 spread;     // ticks: the half-spread inside the price; the rest of price - reference is impact
     bool maker;
 };
 
-FOX_FN Fill no_fill() { return {0, 0.0, 0.0, false}; }
+FOX_FN Fill no_fill() { return {0, 0.0, 0.0, 0.0, false}; }
 
 // Lots that a share of the bar's volume allows, for an order of `wanted` > 0 lots.
 FOX_FN i32 lots_within_share(i32 wanted, f64 share, const MarketRow& bar, const EnvParams& p) {
@@ -38,7 +39,7 @@ FOX_FN Fill taker_fill(i32 lots, f64 share, const MarketRow& bar, const Costs& c
     const i32 side = sign_of(lots);
     const i32 n = lots_within_share(absolute(lots), share, bar, p);
     if (n == 0) return no_fill();
-    return {side * n, bar.open + (f64)side * taker_slippage(c, contracts_of(n, p)), bar.open, false};
+    return {side * n, bar.open + (f64)side * taker_slippage(c, contracts_of(n, p)), bar.open, c.half_spread, false};
 }
 
 FOX_FN Fill resting_fill(i32 lots, f64 limit, f64 share, const MarketRow& bar, f64 queue_draw, const EnvParams& p) {
@@ -49,7 +50,7 @@ FOX_FN Fill resting_fill(i32 lots, f64 limit, f64 share, const MarketRow& bar, f
     if (!filled) return no_fill();
     const f64 reach = clamp((beyond + 1.0) / (bar.high - bar.low + 1.0), 0.0, 1.0);
     const i32 n = lots_within_share(absolute(lots), share * reach, bar, p);
-    return n == 0 ? no_fill() : Fill{side * n, limit, limit, true};
+    return n == 0 ? no_fill() : Fill{side * n, limit, limit, 0.0, true};
 }
 
 FOX_FN Fill limit_fill(const Order& q, f64 share, const EnvState& s, const MarketRow& decision, const MarketRow& bar,

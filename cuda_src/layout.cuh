@@ -197,6 +197,8 @@ enum Context : i32 {
     X(f64, fill_price, "price, NaN without a fill")                                                 \
     X(f64, fees, "money of this step")                                                              \
     X(f64, cost, "money: fees + spread + impact of this step")                                      \
+    X(f64, spread_cost, "money of this step: half-spreads inside the fill prices")                  \
+    X(f64, impact_cost, "money of this step: impact inside the fill prices")                        \
     X(f64, step_return, "equity change of this step / equity before it")                            \
     X(f64, trade_return, "net P&L / equity at start of the last trade ended in this step")          \
     X(f64, trade_r, "R-multiple of the last trade ended in this step")                              \

@@ -105,6 +105,9 @@ FOX_FN void book_fill(EnvState& s, StepInfo& info, const Fill& f, i32 reason, co
     const f64 contracts = contracts_of(absolute(f.lots), b.params);
     info.fees += contracts * fee_each;
     info.cost += contracts * cost_each;
+    const f64 spread_each = f.spread * b.params.tick_value;
+    info.spread_cost += contracts * spread_each;
+    info.impact_cost += contracts * (cost_each - fee_each - spread_each);
     if (closing > 0) book_closing(s, info, closing, f, reason, fee_each, cost_each, b);
     if (opening > 0) book_opening(s, side, opening, f, fee_each, cost_each, b);
 }
@@ -112,7 +115,7 @@ FOX_FN void book_fill(EnvState& s, StepInfo& info, const Fill& f, i32 reason, co
 // Sell or cover the whole position at a reference price, paying the taker's costs: liquidations and episode ends.
 FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 reason, const Costs& c, const Booking& b) {
     const f64 slippage = taker_slippage(c, contracts_of(absolute(s.lots), b.params));
-    const Fill f = {-s.lots, reference - (f64)sign_of(s.lots) * slippage, reference, false};
+    const Fill f = {-s.lots, reference - (f64)sign_of(s.lots) * slippage, reference, c.half_spread, false};
     book_fill(s, info, f, reason, b);
 }
 

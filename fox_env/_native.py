@@ -51,6 +51,7 @@ def library() -> ctypes.CDLL:
         If the library is missing, cannot be loaded, or was built from other sources.
     """
     path = _library_path()
+    _limit_spinning()
     try:
         lib = ctypes.CDLL(os.fspath(path))
     except OSError as error:
@@ -78,6 +79,16 @@ def library() -> ctypes.CDLL:
     lib.fox_philox.argtypes = [ctypes.c_void_p] * 3
     lib.fox_philox.restype = None
     return lib
+
+
+def _limit_spinning() -> None:
+    """Let OpenMP's idle threads spin for about half a millisecond, unless the user has said how they should wait.
+
+    They spin for many milliseconds by default, which is of use only where no other process wants the core: beside a
+    busy one they spend the time slice that the working thread waits for.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def cpu_level() -> str:

@@ -13,6 +13,8 @@ from fox_env.market import Market
 
 __all__ = ["feature_table", "market_rows"]
 
+_CACHE_LINE = 64
+
 _rows: WeakKeyDictionary[Market, NDArray[Any]] = WeakKeyDictionary()
 _tables: WeakKeyDictionary[Market, NDArray[np.float32]] = WeakKeyDictionary()
 
@@ -21,7 +23,7 @@ def market_rows(market: Market) -> NDArray[Any]:
     """(T,) array of ``MarketRow``, made once a market."""
     if market not in _rows:
         columns = market.columns
-        rows = np.zeros(len(market), dtype=_layout.MARKET_ROW)
+        rows = _aligned_zeros(len(market) * _layout.MARKET_ROW.itemsize).view(_layout.MARKET_ROW)
         for name in _layout.MARKET_ROW.names or ():
             rows[name] = getattr(columns, name)
         _rows[market] = rows
@@ -31,7 +33,15 @@ def market_rows(market: Market) -> NDArray[Any]:
 def feature_table(market: Market) -> NDArray[np.float32]:
     """(T, OBS_FEATURE_STRIDE) float32, made once a market."""
     if market not in _tables:
-        table = np.zeros((len(market), int(_layout.Observation.FEATURE_STRIDE)), dtype=np.float32)
+        stride = int(_layout.Observation.FEATURE_STRIDE)
+        table = _aligned_zeros(len(market) * stride * 4).view(np.float32).reshape(len(market), stride)
         table[:, : int(_layout.Observation.FEATURES)] = market.features
         _tables[market] = table
     return _tables[market]
+
+
+def _aligned_zeros(size: int) -> NDArray[np.uint8]:
+    """`size` zero bytes that begin a cache line, so that a market row lies in one line and not in two."""
+    memory = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % _CACHE_LINE
+    return memory[first : first + size]

@@ -145,14 +145,23 @@ COSTS = [
         "the maker's fee for a resting limit, without spread",
         [(100, 100, 100, 100), (100, 100.5, 99, 100)],
         [(LONG, FULL, LIMIT, NORMAL)],
-        [{"fill_price": 99.75, "fees": 1.0, "cost": 1.0, "equity": 100_000 - 1 + 25}],
+        [
+            {
+                "fill_price": 99.75,
+                "fees": 1.0,
+                "spread_cost": 0,
+                "impact_cost": 0,
+                "cost": 1.0,
+                "equity": 100_000 - 1 + 25,
+            }
+        ],
         options={"maker_fee": 0.5},
     ),
     Case(
         "a limit marketable at the open is a taker at the open's price",
         [(100, 100, 100, 100), (99, 100.5, 99, 100)],
         [(LONG, FULL, LIMIT, NORMAL)],
-        [{"fill_price": 99.125, "fees": 4, "cost": 16.5, "equity": 100_000 - 4 + 87.5}],
+        [{"fill_price": 99.125, "fees": 4, "spread_cost": 12.5, "cost": 16.5, "equity": 100_000 - 4 + 87.5}],
         options={"maker_fee": 0.5},
     ),
     Case(
@@ -174,7 +183,16 @@ COSTS = [
         "impact against the seller, of the whole flip",
         [(100, 100.5, 99.5, 100)] * 3,
         [(LONG, HALF, MARKET, NORMAL), (SHORT, HALF, MARKET, NORMAL)],
-        [{"fill_quantity": 2}, {"fill_quantity": -4, "fill_price": 99.99, "cost": 4 * (2 + 0.04 * 12.5)}],
+        [
+            {"fill_quantity": 2},
+            {
+                "fill_quantity": -4,
+                "fill_price": 99.99,
+                "spread_cost": 0,
+                "impact_cost": 4 * 0.04 * 12.5,
+                "cost": 4 * (2 + 0.04 * 12.5),
+            },
+        ],
         options={"max_position": 4.0, "impact_coef": 0.5, "half_spread_ticks": 0.0},
         volume=10_000.0,
     ),

@@ -166,7 +166,10 @@ def test_fills_are_never_better_than_the_market(options: dict[str, Any], seed: i
     assert ((price >= low) & (price <= high))[limits & (side * (price - opened) < 0)].all()
     assert (np.abs(quantity) <= np.maximum(bars_of(market, steps, "volume")[1:], options["lot"])).all()
     assert (steps["fees"][1:][filled & (order != LIMIT)] > 0).all()
-    assert (steps["cost"] >= steps["fees"] - 1e-9).all()
+    assert (steps["spread_cost"] >= 0).all()
+    assert (steps["impact_cost"] >= -1e-9).all()
+    parts = steps["fees"] + steps["spread_cost"] + steps["impact_cost"]
+    np.testing.assert_allclose(parts, steps["cost"], rtol=1e-12, atol=1e-9)
     status = steps["order_status"][1:]
     assert filled[np.isin(status, [OrderStatus.FILLED, OrderStatus.PARTIAL, OrderStatus.PARTICIPATION])].all()
     assert not filled[np.isin(status, [OrderStatus.NONE, OrderStatus.UNFILLED])].any()
