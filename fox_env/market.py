@@ -4,69 +4,27 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env import _native, contracts
-from fox_env._layout import BarFlag
+from fox_env import contracts
 from fox_env.bars import Bars
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
-from fox_env.features import RECORDED, WARMUP, Inputs, evaluate, load_or_build
+from fox_env.features import FEATURES, WARMUP, evaluate, load_or_build
+from fox_env.market_columns import MarketColumns, convert
 from fox_env.readers import read_bars
 
-Float = NDArray[np.float64]
-
-SNAP_TICKS = 0.02
-"""A price this close to the tick grid is taken to be on it; the rest is rounding of the file."""
-
-_MOST = 2.0**50
-_PRICE_COLUMNS = ("bid", "ask")
 _DAY_NS = 86_400_000_000_000
 _YEAR_NS = 365.25 * _DAY_NS
 _SHORT_SPAN_NS = 14 * _DAY_NS
 _TRADING_DAYS = 252.0
-_OFF_GRID_SHARE = 0.05
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class MarketColumns:
-    """The columns that the physics reads; every array is read-only and has one entry per bar.
-
-    Attributes
-    ----------
-    open, high, low, close : float64 (T,)
-        Prices in ticks; exact integers for prices on the grid.
-    volume : float64 (T,)
-        Contracts; 0 where unknown.
-    atr : float64 (T,)
-        Average true range in ticks, at least 1 (``cuda_src/volatility.cuh``).
-    mean_volume : float64 (T,)
-        Mean volume of the last 20 bars, in contracts.
-    session_progress : float64 (T,)
-        Share of the expected session that has passed, 0 to 1, known at the close of the bar.
-    flags : uint8 (T,)
-        ``BarFlag`` bits: GAP at the first bar after a session break, SESSION_END at the last bar of a
-        session.
-    """
-
-    open: Float
-    high: Float
-    low: Float
-    close: Float
-    volume: Float
-    atr: Float
-    mean_volume: Float
-    session_progress: Float
-    flags: NDArray[np.uint8]
-
-    def __getitem__(self, rows: slice) -> MarketColumns:
-        """Return a run of rows as views of the same arrays."""
-        return MarketColumns(**{name: column[rows] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +52,10 @@ class Market:
     generator : str
         Name and parameters of the synthetic market that made the bars, as
         :func:`fox_env.synthetic.from_name` reads them; empty for bars of any other origin.
+    full_from : int
+        First bar at which every window of the market features is full.
+    observed : tuple of str
+        Columns of ``bars.extra`` that take the reserved entries of the observation, in order.
     """
 
     bars: Bars
@@ -104,6 +66,8 @@ class Market:
     columns: MarketColumns
     has_volume: bool
     generator: str = ""
+    full_from: int = WARMUP
+    observed: tuple[str, ...] = ()
 
     @classmethod
     def from_bars(
@@ -113,6 +77,7 @@ class Market:
         warmup: int | None = None,
         *,
         cache: bool = True,
+        observe: Sequence[str] = (),
     ) -> Market:
         """Build a market: ticks, physics columns and features (from the feature cache where it has them).
 
@@ -124,16 +89,20 @@ class Market:
             Name of a shipped contract, or a specification.
         warmup : int, optional
             Bars before the first decision. None: 240, when every window of the market features is full. A
-            smaller value starts earlier with features that are still zero.
+            smaller value starts earlier with features that are still zero (see :attr:`starts_early`).
         cache : bool
             False neither reads nor writes the feature cache.
+        observe : sequence of str
+            Up to four columns of ``bars.extra`` that the agent sees in the reserved entries
+            (:attr:`feature_names`), clipped to +-10. A value must be known at the close of its own bar.
 
         Raises
         ------
         ConfigError
-            Unknown contract, or a warm-up below 0.
+            Unknown contract, a warm-up below 0, or `observe` names a column that is not there.
         DataError
-            The bars contain rolls or are adjusted by ratio, or a price is absurd for the contract's tick size.
+            The bars contain rolls or are adjusted by ratio, a price is absurd for the contract's tick size, or
+            an observed column is not finite.
         """
         spec = contracts.contract(contract)
         if warmup is not None and warmup < 0:
@@ -148,16 +117,16 @@ class Market:
                 f"Market: row {rolls[0]}, column roll_gap: rolls are not part of the physics yet; "
                 "use a series that is back-adjusted by difference, or one expiry."
             )
-        inputs = _inputs(bars, spec)
-        _warn_off_grid(inputs.close, spec)
+        columns, inputs = convert(bars, spec, observe)
         return cls(
             bars=bars,
             contract=spec,
             features=load_or_build(inputs) if cache else evaluate(inputs),
             bars_per_year=bars_per_year(bars.ts),
             first_ready=_first_ready(WARMUP if warmup is None else warmup, len(bars)),
-            columns=_columns(bars, inputs),
+            columns=columns,
             has_volume=bars.volume is not None,
+            observed=tuple(observe),
         )
 
     @classmethod
@@ -168,28 +137,40 @@ class Market:
         *,
         warmup: int | None = None,
         cache: bool = True,
-        tz: str | None = None,
-        label: str | None = None,
-        format: str | None = None,
+        observe: Sequence[str] = (),
+        **hints: Any,
     ) -> Market:
         """Read bars from a file and build a market.
 
         Parameters
         ----------
         path : str or Path
-            CSV or Parquet file.
-        contract, warmup, cache
+            File that :func:`fox_env.read_bars` reads.
+        contract, warmup, cache, observe
             As in :meth:`from_bars`.
-        tz, label, format
-            Reading hints, as in :func:`fox_env.read_bars`.
+        **hints
+            Keyword arguments of :func:`fox_env.read_bars`: ``tz``, ``label``, ``format``, ...
 
         Raises
         ------
         ConfigError, DataError
             As :func:`fox_env.read_bars` and :meth:`from_bars`.
         """
-        bars = read_bars(path, tz=tz, label=label, format=format)
-        return cls.from_bars(bars, contract, warmup, cache=cache)
+        bars = read_bars(path, **hints)
+        return cls.from_bars(bars, contract, warmup, cache=cache, observe=observe)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the 86 columns of `features`; an observed column stands in place of its reserved entry."""
+        columns = iter(self.observed)
+        return tuple(
+            next(columns, row.name) if row.name.startswith("reserved_") else row.name for row in FEATURES
+        )
+
+    @property
+    def starts_early(self) -> bool:
+        """Whether an episode may start before the market features are complete."""
+        return self.first_ready < self.full_from
 
     def split(self, *fractions: float, embargo: int = 0) -> tuple[Market, ...]:
         """Cut the market into consecutive parts that share its arrays.
@@ -242,29 +223,16 @@ class Market:
             columns=self.columns[rows],
             has_volume=self.has_volume,
             generator=self.generator,
+            full_from=max(self.full_from - first, 0),
+            observed=self.observed,
         )
 
     def __len__(self) -> int:
         return len(self.bars)
 
     def __repr__(self) -> str:
-        return f"Market({self.contract.symbol}, {self.bars!r}, first_ready={self.first_ready})"
-
-
-def to_ticks(price: Float, tick_size: float) -> Float:
-    """Return prices in ticks; a price within 0.02 ticks of the grid becomes the exact integer.
-
-    Parameters
-    ----------
-    price : float64 (T,)
-        Price units.
-    tick_size : float
-        Price units per tick.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # absurd prices become infinite and are refused later
-        ticks = price / tick_size
-        grid = np.rint(ticks)
-        return np.where(np.abs(ticks - grid) <= SNAP_TICKS, grid, ticks)
+        early = ", starts early" if self.starts_early else ""
+        return f"Market({self.contract.symbol}, {self.bars!r}, first_ready={self.first_ready}{early})"
 
 
 def bars_per_year(ts: NDArray[np.int64]) -> float:
@@ -295,62 +263,3 @@ def _first_ready(wanted: int, length: int) -> int:
             "Market: %d bars are fewer than the warm-up of %d; features are partly zero.", length, wanted
         )
     return min(wanted, latest)
-
-
-def _warn_off_grid(close: Float, spec: ContractSpec) -> None:
-    """Say so when the prices do not look like this contract's: a forgotten contract name is easy to miss."""
-    off = int(np.count_nonzero(close != np.floor(close)))
-    if off > _OFF_GRID_SHARE * len(close):
-        _log.warning(
-            "%d of %d closes lie off the tick grid of %s (tick %g); name the contract of these bars",
-            off, len(close), spec.symbol, spec.tick_size,
-        )  # fmt: skip
-
-
-def _inputs(bars: Bars, spec: ContractSpec) -> Inputs:
-    """Convert prices to ticks and add the physics' volatility and volume columns."""
-    ticks = {name: to_ticks(getattr(bars, name), spec.tick_size) for name in ("open", "high", "low", "close")}
-    for name in ("high", "low"):
-        if (bad := np.flatnonzero(~(np.abs(ticks[name]) <= _MOST))).size:
-            raise DataError(
-                f"Market: row {bad[0]}, column {name}: {getattr(bars, name)[bad[0]]:g} exceeds 2^50 ticks of "
-                f"{spec.tick_size:g} ({spec.symbol}); correct the price or the contract's tick_size."
-            )
-    traded = np.zeros(len(bars)) if bars.volume is None else bars.volume
-    if (bad := np.flatnonzero(traded > _MOST)).size:
-        raise DataError(
-            f"Market: row {bad[0]}, column volume: {traded[bad[0]]:g} exceeds 2^50; correct the volume."
-        )
-    atr, mean_volume = _native.physics_columns(ticks["high"], ticks["low"], ticks["close"], traded)
-    return Inputs(
-        ts=bars.ts,
-        session_start=bars.session_start,
-        timezone=spec.timezone,
-        **ticks,
-        volume=bars.volume,
-        atr=atr,
-        mean_volume=mean_volume,
-        extra={
-            name: to_ticks(column, spec.tick_size) if name in _PRICE_COLUMNS else column
-            for name, column in bars.extra.items()
-            if name in RECORDED
-        },
-    )
-
-
-def _columns(bars: Bars, inputs: Inputs) -> MarketColumns:
-    flags = np.where(bars.gap, BarFlag.GAP, 0) | np.where(bars.session_end, BarFlag.SESSION_END, 0)
-    columns = MarketColumns(
-        open=inputs.open,
-        high=inputs.high,
-        low=inputs.low,
-        close=inputs.close,
-        volume=inputs.traded,
-        atr=inputs.atr,
-        mean_volume=inputs.mean_volume,
-        session_progress=inputs.clock.progress,
-        flags=flags.astype(np.uint8),
-    )
-    for column in vars(columns).values():
-        column.flags.writeable = False
-    return columns

@@ -18,11 +18,12 @@ from fox_env import _layout
 from fox_env.bars import Bars
 from fox_env.contracts import ContractSpec, contract
 from fox_env.errors import DataError
-from fox_env.features import FEATURES, N_FEATURES, RECORDED, WARMUP, Inputs, as_markdown
+from fox_env.features import FEATURES, N_FEATURES, RECORDED, WARMUP, Inputs, as_markdown, evaluate
 from fox_env.features.calendar import local_seconds_of_week, session_clock, sin_cos_turns
 from fox_env.features.timeframes import coarse_bars
 from fox_env.features.windows import window_deviation, window_max_suffix, window_slope, window_sum
 from fox_env.market import Market
+from fox_env.market_columns import convert
 from fox_env.readers import read_bars
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,6 +223,42 @@ def test_negative_price_gives_finite_returns_of_the_right_sign() -> None:
     table = features(bars, "CL")
     assert np.isfinite(table).all()
     assert np.sign(table[:, COLUMN["return_1"]]).tolist() == [0.0, -1.0, 1.0, -1.0]
+
+
+# ---- rolls ------------------------------------------------------------------------------------------------
+
+
+def rolled(bars: Bars, rows: list[int], gaps: list[float]) -> Bars:
+    """The same bars, but traded in new contracts from `rows` on, `gaps` above the contract before."""
+    roll_gap = np.zeros(len(bars))
+    roll_gap[rows] = gaps
+    shift = np.cumsum(roll_gap)
+    prices = {name: getattr(bars, name) + shift for name in ("open", "high", "low", "close")}
+    extra = {n: column + shift if n in ("bid", "ask") else column for n, column in bars.extra.items()}
+    return replace(bars, **prices, roll_gap=roll_gap, extra=extra)
+
+
+def test_a_roll_is_seen_by_no_feature_and_no_true_range() -> None:
+    bars = random_bars(1500)
+    quotes = {"bid": bars.close - 0.25, "ask": bars.close + 0.5}
+    sizes = {"bid_size": bars.close % 7, "ask_size": bars.close % 5}
+    bars = replace(bars, extra=quotes | sizes)
+    (columns, inputs), (plain, _) = (
+        convert(b, SPEC) for b in (rolled(bars, [0, 300, 700, 1499], [3.0, 61.25, -17.5, 100.0]), bars)
+    )
+    assert_same_bits(evaluate(inputs), features(bars))
+    np.testing.assert_array_equal(columns.atr, plain.atr)
+    assert columns.close[-1] == plain.close[-1] + 4 * (3.0 + 61.25 - 17.5 + 100.0)  # as it was traded
+    assert columns.roll_gap[[299, 300, 301, 700]].tolist() == [0.0, 245.0, 0.0, -70.0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), gap=st.floats(-500.0, 500.0), at=st.integers(0, 599), data=st.data())
+def test_later_bars_do_not_change_features_of_rolled_bars(seed: int, gap: float, at: int, data: Any) -> None:
+    bars = rolled(random_bars(600, seed), [at], [gap])  # the gap is not on the tick grid
+    table = evaluate(convert(bars, SPEC)[1])
+    cut = data.draw(st.integers(1, 600), label="cut")
+    assert_same_bits(evaluate(convert(bars[:cut], SPEC)[1]), table[:cut])
 
 
 # ---- agreement with the sources ---------------------------------------------------------------------------

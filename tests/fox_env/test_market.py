@@ -14,7 +14,9 @@ from fox_env import _layout
 from fox_env.bars import Bars
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
-from fox_env.market import Market, bars_per_year, to_ticks
+from fox_env.market import Market, bars_per_year
+from fox_env.market_columns import to_ticks
+from fox_env.readers import write_bars
 
 SPEC = ContractSpec("T", tick_size=0.25, multiplier=50.0)
 DAY = 86_400_000_000_000
@@ -156,6 +158,59 @@ def test_rolls_are_refused_but_a_column_of_zeros_is_not() -> None:
         Market.from_bars(make_bars(roll_gap=gaps), SPEC)
 
 
+@pytest.mark.parametrize(("warmup", "early"), [(None, False), (240, False), (239, True), (0, True)])
+def test_an_earlier_start_is_flagged(warmup: int | None, early: bool) -> None:
+    market = Market.from_bars(make_bars(), SPEC, warmup)
+    assert market.starts_early is early and ("starts early" in repr(market)) is early
+    first, second = market.split(0.6, 0.4)
+    assert first.starts_early is early and not second.starts_early
+
+
+def test_observed_columns_take_the_reserved_entries() -> None:
+    bars = make_bars()
+    rng = np.random.default_rng(0)
+    mine, other = rng.normal(size=1000), 100.0 * rng.normal(size=1000)
+    bars = replace(bars, extra={"other": other, "mine": mine, "unused": np.full(1000, np.nan)})
+    plain = Market.from_bars(bars, SPEC)
+    market = Market.from_bars(bars, SPEC, observe=("mine", "other"))
+    places = [index for index, name in enumerate(plain.feature_names) if name.startswith("reserved_")]
+    assert not plain.features[:, places].any()
+    assert [market.feature_names[place] for place in places] == ["mine", "other", "reserved_3", "reserved_4"]
+    np.testing.assert_array_equal(market.features[:, places[0]], mine.astype(np.float32))
+    np.testing.assert_array_equal(market.features[:, places[1]], np.clip(other, -10, 10).astype(np.float32))
+    rest = [index for index in range(86) if index not in places[:2]]
+    np.testing.assert_array_equal(market.features[:, rest], plain.features[:, rest])
+    assert market.split(0.5, 0.5)[1].feature_names == market.feature_names
+    swapped = Market.from_bars(bars, SPEC, observe=("other", "mine"))
+    np.testing.assert_array_equal(swapped.features[:, places[1]], mine.astype(np.float32))
+
+
+def test_feature_names_are_those_of_the_table() -> None:
+    names = Market.from_bars(make_bars(), SPEC).feature_names
+    assert len(names) == len(set(names)) == 86
+    assert names[0] == "return_1" and names[40] == "adx_14" and names[85] == "valid_session"
+
+
+@pytest.mark.parametrize(
+    ("observe", "error", "message"),
+    [
+        ("mine", ConfigError, r"write observe=\('mine',\)"),
+        (("absent",), ConfigError, "no column 'absent'; it has: holes, mine, spread"),
+        (("mine", "mine"), ConfigError, "up to 4 different columns"),
+        (("a", "b", "c", "d", "e"), ConfigError, "up to 4 different columns"),
+        (("spread",), ConfigError, "'spread' is the name of a feature; rename"),
+        (("holes",), DataError, "row 3, column holes: nan cannot be observed; fill it"),
+    ],
+)
+def test_columns_that_cannot_be_observed_are_refused(
+    observe: Any, error: type[Exception], message: str
+) -> None:
+    holes = np.where(np.arange(1000) == 3, np.nan, 1.0)
+    extra = {"mine": np.ones(1000), "holes": holes, "spread": np.ones(1000)}
+    with pytest.raises(error, match=message):
+        Market.from_bars(replace(make_bars(), extra=extra), SPEC, observe=observe)
+
+
 def test_refusals_name_the_mend() -> None:
     with pytest.raises(ConfigError, match="warmup must not be negative"):
         Market.from_bars(make_bars(), SPEC, warmup=-1)
@@ -186,3 +241,14 @@ def test_from_file_reads_bars(tmp_path: Path) -> None:
     market = Market.from_file(path, SPEC, label="close")
     np.testing.assert_array_equal(market.features, Market.from_bars(bars, SPEC).features)
     assert market.contract is SPEC and market.first_ready == 240
+    with pytest.raises(TypeError, match="unknown_hint"):
+        Market.from_file(path, SPEC, unknown_hint=1)
+
+
+def test_from_file_observes_a_column_of_the_file(tmp_path: Path) -> None:
+    mine = np.random.default_rng(1).normal(size=300)
+    path = tmp_path / "bars.parquet"
+    write_bars(replace(make_bars(300), extra={"mine": mine}), path)
+    market = Market.from_file(path, SPEC, observe=["mine"])
+    seen = market.features[:, market.feature_names.index("mine")]
+    np.testing.assert_array_equal(seen, mine.astype(np.float32))
