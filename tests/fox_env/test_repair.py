@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fox_env.bars import Bars, find_faults
 from fox_env.errors import ConfigError, DataError
 from fox_env.repair import REPAIRS, check_repairs, repair_columns
-from fox_env.validation import SEVERITY
+from fox_env.validation import KINDS
 
 
 def columns(**changed: Any) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_a_repair_that_leaves_nothing_is_refused() -> None:
 
 def test_every_kind_that_a_repair_names_exists() -> None:
     for name, repair in REPAIRS.items():
-        assert set(repair.kinds) <= set(SEVERITY), name
+        assert set(repair.kinds) <= set(KINDS), name
 
 
 def test_bars_keep_the_sentences_and_so_do_their_slices() -> None:
