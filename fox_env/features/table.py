@@ -18,19 +18,37 @@ CLIP = 10.0
 _INTRODUCTION = """\
 # Features
 
-Columns 0 to 85 of `market.features`, which are entries 0 to 85 of the observation. Generated from
-`fox_env.features.FEATURES` by `python -m fox_env.features > docs/features.md`.
+Columns 0 to 85 of `market.features`, which are entries 0 to 85 of the observation; `market.feature_names`
+lists them. Generated from `fox_env.features.FEATURES` by `python -m fox_env.features > docs/features.md`.
 
 Every feature is causal, computed in float64 and stored in float32, clipped to ±10, unchanged when prices
-are scaled, and zero before row `ready` (counted from 0). No value depends on later bars, to the last bit.
+and tick are scaled together or all prices move by the same amount, and zero before row `ready` (counted from
+0). No value depends on later bars, to the last bit. A quotient whose denominator is not positive is 0.
 
-C, O, H, L: close, open, high and low in ticks. dC: change of the close. V: volume. ATR: Wilder's average
-true range over 14 bars, at least one tick. rms(n): root mean square of dC over n bars. q: signed volume of
-a bar (recorded buys minus sells, else V z / sqrt(2 + z²) with z = dC / rms(60)).
+C, O, H, L: close, open, high and low in ticks, less the gaps of all rolls so far (`Bars.roll_gap`), so that a
+roll is no move. dC: change of the close. V: volume. ATR: Wilder's average true range over 14 bars, at least one
+tick. rms(n): root mean square of dC over n bars. q: signed volume of a bar (recorded buys minus sells, else
+V z / sqrt(2 + z²) with z = dC / rms(60)).
 
 A coarse bar is 5, 15 or 60 consecutive bars counted from the first bar of the session, or a session. k: the
 last coarse bar that is complete at t. n: the window, 14 coarse bars (5 sessions). ATR_k: average true range
-of coarse bars over n.
+of coarse bars over n, at least one tick.
+
+Order-flow features use these columns of `Bars.extra` where they are there (NaN: missing in that bar):
+
+| column | content |
+|---|---|
+| `buy_volume`, `sell_volume` | contracts bought and sold by the aggressor within the bar |
+| `bid`, `ask` | best prices at the bar's close, in price units |
+| `bid_size`, `ask_size` | contracts at the best prices at the bar's close |
+| `bid_depth`, `ask_depth` | contracts over all recorded levels at the bar's close |
+| `ofi` | order-flow imbalance (entry `book_flow`) summed over the bar's changes of the best quotes, in contracts |
+| `signal` | planted by the market `signal`, taken as it is |
+
+The entries `reserved_1` to `reserved_4` take other columns of `Bars.extra` by name:
+`Market.from_bars(bars, "ES", observe=("my_signal",))`, likewise `Market.from_file`. The values must be finite,
+are clipped to ±10 and seen as they are: scale them to about one, and store at each bar only what was known at
+its close. A column that holds prices is not adjusted for rolls.
 """
 _TITLES = {
     "market": "Market (0 to 41)",
