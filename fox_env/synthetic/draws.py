@@ -6,6 +6,8 @@ mathematical library, whose last bits differ between machines.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,6 +58,12 @@ class Draws:
     def sign(self, *shape: int) -> F64:
         """Return -1 or 1 with equal probability."""
         return np.where(self.words(*shape) < 2**31, -1.0, 1.0)
+
+
+def normal_law() -> tuple[F64, F64]:
+    """Return the values that :meth:`Draws.normal` can take and their probabilities; arrays (65,)."""
+    ones = range(65)
+    return (np.asarray(ones) - 32.0) / 4.0, np.array([math.comb(64, k) for k in ones]) * 2.0**-64
 
 
 def autoregression(draws: Draws, length: int, persistence: float) -> F64:
