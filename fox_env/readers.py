@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,8 +124,15 @@ def read_columns(
     return arrays
 
 
-def write_bars(bars: Bars, path: str | Path) -> None:
+def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write bars as a Parquet file that :func:`read_bars` reads back unchanged.
+
+    Parameters
+    ----------
+    bars : Bars
+    path : str or Path
+    metadata : mapping of str to str, optional
+        Further key-value metadata of the Parquet file.
 
     Raises
     ------
@@ -141,7 +149,9 @@ def write_bars(bars: Bars, path: str | Path) -> None:
         columns["roll_gap"] = bars.roll_gap
     time = pl.Series("ts", bars.ts).cast(pl.Datetime("ns", "UTC"))
     try:
-        pl.DataFrame([time]).with_columns(**bars.extra, **columns).write_parquet(path)
+        pl.DataFrame([time]).with_columns(**bars.extra, **columns).write_parquet(
+            path, metadata=dict(metadata or {})
+        )
     except OSError as error:
         raise DataError(f"{path}: the file cannot be written: {error.strerror or error}.") from error
 
