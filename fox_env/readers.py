@@ -115,10 +115,10 @@ def read_columns(
     -------
     dict of str to array, shape (T,)
         ``ts`` (int64 ns UTC at the bar's close), ``open``, ``high``, ``low``, ``close`` and, where the file
-        has it, ``volume`` (float64; NaN where a cell is empty).
+        has them, ``volume`` and further columns of numbers (float64; NaN where a cell is empty).
     """
     columns = _read(path, tz, label, format)
-    arrays: dict[str, NDArray[Any]] = {"ts": columns.ts, **columns.prices}
+    arrays: dict[str, NDArray[Any]] = {**columns.extra, "ts": columns.ts, **columns.prices}
     if columns.volume is not None:
         arrays["volume"] = columns.volume
     return arrays

@@ -1,0 +1,197 @@
+"""Check market data files and write them as one Parquet file for training.
+
+Example: python scripts/prepare_data.py raw/*.csv.gz --contract ES --tz America/Chicago --out market.parquet
+"""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+try:
+    from fox_agents import cli
+except ImportError as error:  # it names the missing extra
+    sys.exit(str(error))
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fox_env import Bars, contracts, read_bars, validate_bars
+from fox_env.checks.report import DataReport
+from fox_env.errors import ConfigError, DataError
+from fox_env.prepared import Source, write_prepared
+from fox_env.repair import check_repairs
+from fox_env.validation import KINDS, repairs_of, suspected_roll_gap
+
+STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+ROWS_SHOWN = 3
+
+
+def main(
+    files: Annotated[list[Path], typer.Argument(metavar="IN...", help="Files of one market, in any order.")],
+    contract: Annotated[
+        str | None,
+        typer.Option(help="Contract of the bars: its ticks and sessions are checked, and it is kept."),
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option(help="Time zone of the stamps, where the files have none.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Whether a bar is stamped at its open or close.")] = None,
+    symbol: Annotated[
+        str | None, typer.Option(help="Instrument to take from files that hold several.")
+    ] = None,
+    bars: Annotated[
+        str | None, typer.Option(help="Bar size to build, as in 1min, 5min, 1h, 1d, 500t, 1000v.")
+    ] = None,
+    repair: Annotated[
+        str | None, typer.Option(help="Repairs to apply, separated by commas (docs/data-checks.md).")
+    ] = None,
+    mark_rolls: Annotated[
+        bool, typer.Option("--mark-rolls", help="Fill roll_gap where open interest tells of a roll.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Report only. Leaves with 2 if there is an error, with 0 otherwise."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write. [default: market.parquet]")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    quiet: cli.Quiet = False,
+    as_json: cli.Json = False,
+) -> None:
+    """Check bars, apply the repairs asked for, and write them with their contract and provenance.
+
+    Exit codes: 0 done (warnings and notes included), 2 wrong usage, unreadable files or unusable bars.
+    """
+    target = _target(files, out, check, force)
+    spec = None if contract is None else contracts.contract(contract)
+    hints: dict[str, Any] = {"tz": tz, "label": label, "symbol": symbol, "bars": bars}
+    hints = {name: value for name, value in hints.items() if value is not None}
+    if repair is not None:
+        hints["repair"] = check_repairs(name.strip() for name in repair.split(",") if name.strip())
+    console = cli.console(quiet, as_json)
+    one = files[0] if len(files) == 1 else files
+    if (
+        target is None and hints.keys() <= {"tz", "label"} and len(files) == 1
+    ):  # every faulty row, not the first
+        with _step(console, f"checking {files[0]}"):
+            report = validate_bars(files[0], spec, **hints)
+        _show(console, report)
+        if as_json:
+            cli.show_json({"report": report.to_dict()})
+        return _refuse_errors(files[0], report)
+    sources = [Source.of(path) for path in files]
+    with _step(console, f"reading {files[0]}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")):
+        prepared = read_bars(one, **hints)
+        for source in sources:
+            source.check_unchanged()
+    if mark_rolls:
+        prepared = _with_rolls(prepared)
+    with _step(console, f"checking {len(prepared):,} bars"):
+        report = validate_bars(prepared, spec)
+    _show(console, report)
+    if target is not None:
+        with _step(console, f"writing {target}"):
+            write_prepared(prepared, target, spec, sources, hints)
+        console.print(f"{len(prepared):,} bars in {target}", highlight=False, soft_wrap=True)
+    if as_json:
+        cli.show_json({"report": report.to_dict(), "out": None if target is None else str(target)})
+
+
+def _target(files: list[Path], out: Path | None, check: bool, force: bool) -> Path | None:
+    """Return the file to write, None for a check; refuse to lose data."""
+    if check:
+        if out is not None or force:
+            raise ConfigError("--check writes nothing; leave out --out and --force")
+        return None
+    target = out or Path("market.parquet")
+    if any(path.exists() and target.exists() and path.samefile(target) for path in files):
+        raise ConfigError(f"--out {target} is one of the files to read; name another")
+    if target.is_dir():
+        raise ConfigError(f"--out {target} is a directory; name a file in it")
+    if target.exists() and not force:
+        raise ConfigError(f"{target} exists; pass --force to replace it, or --out with another name")
+    if not target.parent.is_dir():
+        raise ConfigError(f"no directory {target.parent} for --out; create it first")
+    return target
+
+
+def _with_rolls(bars: Bars) -> Bars:
+    gaps = suspected_roll_gap(bars)
+    if gaps is None:
+        raise DataError(
+            "--mark-rolls found no roll: no column of open interest changes by more than 15 % over a session "
+            "break; leave the option out"
+        )
+    if bars.roll_gap is not None and bars.roll_gap.any():
+        raise DataError(
+            "--mark-rolls: the bars have their rolls in the column roll_gap; leave the option out"
+        )
+    marked = int((gaps != 0).sum())
+    sentence = f"mark_rolls: {marked:,} rows marked as rolls by open interest, first row {int(gaps.argmax())}"
+    gaps.flags.writeable = False
+    return dataclasses.replace(bars, roll_gap=gaps, repairs=(*bars.repairs, sentence))
+
+
+def _refuse_errors(source: Path, report: DataReport) -> None:
+    if report.ok:
+        return
+    kind = next(iter(report.counts))
+    problem = report.first_of(kind)
+    names = " or ".join(f"--repair {name}" for name in repairs_of(kind))
+    raise DataError(
+        f"{source}: row {problem.row}, column {problem.column}: {problem.message}; {KINDS[kind].mend}"
+        + (f" ({names})" if names else "")
+    )
+
+
+@contextmanager
+def _step(console: Console, what: str) -> Iterator[None]:
+    """Show what is going on: a spinner on a terminal, a line elsewhere."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        console.print(what, highlight=False, soft_wrap=True)
+        yield
+
+
+def _show(console: Console, report: DataReport) -> None:
+    """Print the report: what was read, then one row for every kind of problem."""
+    verdict = "ok" if report.ok else "not usable"
+    console.print(
+        f"{report.rows:,} bars every {report.interval_s:g} s from {report.first} to {report.last} UTC: {verdict}",
+        highlight=False,
+    )
+    console.print(f"gaps judged by {report.sessions}", highlight=False)
+    for sentence in report.repairs:
+        console.print(f"repaired: {sentence}", highlight=False)
+    if not report.counts:
+        return
+    table = Table("severity", "kind", "rows", "first rows", "first finding", "mend")
+    table.columns[2].justify = "right"
+    severity = ""
+    for kind, count in report.counts.items():
+        facts = KINDS[kind]
+        if severity and facts.severity != severity:
+            table.add_section()
+        severity = facts.severity
+        rows = sorted({problem.row for problem in report.problems if problem.kind == kind})[:ROWS_SHOWN]
+        shown = ", ".join(map(str, rows)) + (", ..." if count > len(rows) else "")
+        problem = report.first_of(kind)
+        names = " or ".join(f"--repair {name}" for name in repairs_of(kind))
+        table.add_row(
+            f"[{STYLES[severity]}]{severity}[/]",
+            kind,
+            f"{count:,}",
+            shown,
+            f"{problem.column}: {problem.message}",
+            facts.mend + (f" ({names})" if names else ""),
+        )
+    console.print(table, highlight=False)
+
+
+if __name__ == "__main__":
+    cli.run(main)
