@@ -45,11 +45,14 @@ class RunLog:
         from torch.utils.tensorboard import SummaryWriter
 
         self._health = directory / "health.jsonl"
+        self.judged = -1
+        """Step of the latest validation that is logged, -1 before the first."""
         if self._health.exists():
             lines = self._health.read_text(encoding="utf-8").splitlines()
             kept = [line for line in lines if _step_of(line) <= step]
             self._health.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-        purge = step + 1 if step else None
+            self.judged = max((_step_of(line) for line in kept if '"group": "val"' in line), default=-1)
+        purge = step + 1 if (directory / "tb").exists() else None
         self._writer = SummaryWriter(str(directory / "tb"), purge_step=purge)
 
     def write(self, group: str, values: Mapping[str, Any], step: int) -> None:
@@ -117,7 +120,7 @@ class Validation(Callback):
         self._log, self._store, self._evaluate = log, store, score
         self._save_every, self._next_save = save_every, -math.inf
         self.latest: dict[str, Any] = {}
-        self.judged = -1  # step of the latest score
+        self.judged = log.judged  # step of the latest score
 
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
         """Evaluate, log, save."""

@@ -27,6 +27,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointStore",
     "atomic_directory",
+    "is_checkpoint",
     "market_fingerprint",
     "read_arrays",
     "read_state",
@@ -104,6 +105,11 @@ def read_state(directory: Path) -> dict[str, Any]:
             f"{path} is not in checkpoint format {FORMAT}; use the version of Fox that wrote it"
         )
     return state
+
+
+def is_checkpoint(directory: Path) -> bool:
+    """Whether `read_state` would find a checkpoint in ``directory``, whole or damaged."""
+    return (_existing(directory) / STATE).is_file()
 
 
 def write_arrays(directory: Path, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -1,11 +1,14 @@
 """What the scripts share: options, exit codes, and one-line messages for a user's mistakes."""
 
+import functools
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -27,8 +30,10 @@ __all__ = [
     "console",
     "data_overrides",
     "fresh_logdir",
+    "path_of",
     "preset_config",
     "run",
+    "run_labels",
     "show_json",
 ]
 
@@ -60,7 +65,8 @@ def run(command: Callable[..., None]) -> None:
     its traceback.
     """
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(command)
+    app.command()(_interruptible(command))
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(standalone_mode=False)
     except UsageError as error:
@@ -74,9 +80,29 @@ def run(command: Callable[..., None]) -> None:
             f"{error.filename or 'a file'}: {error.strerror or error}; check the path, its permissions and the disk",
             2,
         )
-    except (typer.Abort, KeyboardInterrupt):
+    except MemoryError as error:
+        _fail(f"not enough memory ({error}); use fewer environments, a smaller replay, or less data", 1)
+    except typer.Abort:
         _fail("interrupted", 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with an interrupt as an ordinary failure; typer would leave with a code of its own."""
+
+    @functools.wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+    return call
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Let SIGTERM do what Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _is_users(error: FoxError) -> bool:
@@ -114,6 +140,20 @@ def backend_of(device: str) -> str:
     return device
 
 
+def path_of(text: str, option: str) -> Path:
+    """The path given to an option; ConfigError for an empty one, which would mean the present directory."""
+    if not text.strip():
+        raise ConfigError(f"{option} is empty; give a path")
+    return Path(text)
+
+
+def run_labels(paths: Sequence[Path]) -> dict[str, Path]:
+    """A label for every run: the directory's name, or the whole path where two share a name; repeats are left out."""
+    resolved = list(dict.fromkeys(path.resolve() for path in paths))
+    names = [path.name for path in resolved]
+    return {(path.name if names.count(path.name) == 1 else str(path)): path for path in resolved}
+
+
 def data_overrides(
     data: str | None, synthetic: str | None, contract: str | None, tz: str | None, label: str | None
 ) -> list[str]:
@@ -123,7 +163,7 @@ def data_overrides(
     overrides = []
     if data is not None:
         overrides += [
-            f"data.file={Path(data).resolve()}",
+            f"data.file={path_of(data, '--data').resolve()}",
             "data.synthetic=none",
         ]  # the run may go on elsewhere
     if synthetic is not None:

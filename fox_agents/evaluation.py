@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from gymnasium.vector import AutoresetMode
 
 from fox_agents.api import Agent
 from fox_agents.report import write_report
+from fox_agents.trading_rules import evaluation_config, require_own_rules
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout, metrics
 from fox_env.errors import ConfigError
 
-__all__ = ["EvaluationResult", "evaluate", "evaluation_config"]
+__all__ = ["EvaluationResult", "evaluate"]
 
 Array = npt.NDArray[Any]
 
@@ -35,13 +37,25 @@ _ONE_SIDED_95 = 1.6448536269514722  # normal quantile
 class EvaluationResult:
     """What one agent did on one market.
 
-    ``metrics`` is `fox_env.metrics.summary` of the step returns and trades plus: ``final_equity`` and
-    ``costs`` (money), ``fees`` and ``slippage`` (money: costs are their sum, slippage is spread and impact),
-    ``gross_pnl`` (money before costs), ``cost_share`` (costs / |gross P&L|), ``turnover`` (notional of the agent's
-    fills / initial cash), ``action_entropy`` (of the directions chosen, 0 to 1), ``exposure`` (share of bars with a
-    position), and ``mean_return_lower_bound``, the
-    one-sided 95 % lower confidence bound of the mean step return (normal approximation, steps taken as
-    independent).
+    ``metrics`` is `fox_env.metrics.summary` of the step returns and trades plus:
+
+    ``final_equity``
+        Money at the last close.
+    ``costs``, ``fees``, ``slippage``, ``spread_cost``, ``impact_cost``
+        Money. Costs are fees and slippage; slippage is what the half-spreads and the impact inside the fill prices
+        took, against the reference price of each fill.
+    ``gross_pnl``, ``cost_share``
+        Money made before costs, and costs / |gross P&L|.
+    ``turnover``
+        Notional of the agent's fills / initial cash.
+    ``exposure``
+        Share of bars with a position.
+    ``action_entropy``, ``executed_entropy``
+        Normalised entropy, 0 to 1, of the directions chosen, and of those carried out (a step in which none of the
+        agent's orders was filled counts as Hold).
+    ``mean_return_lower_bound``
+        One-sided 95 % lower confidence bound of the mean step return (normal approximation, steps taken as
+        independent).
     """
 
     agent: str
@@ -60,6 +74,12 @@ class EvaluationResult:
     """Finished trades, as `FoxFuturesVectorEnv.trades` gives them."""
     actions: dict[str, dict[str, int]]
     """How often each action of each branch was chosen."""
+    executed: dict[str, dict[str, int]]
+    """What was really done, in steps. ``order_status``: the fate of each step's order, by the names of the physics
+    (``none``: nothing to order, ``partial`` and ``participation``: filled in part, ``margin``: cut by the margin, ...).
+    ``fill``: ``buy`` and ``sell`` for orders of the agent filled at least in part, ``none`` for the other steps.
+    ``direction``, ``magnitude``, ``order``, ``urgency``: the choices behind those fills, counted where they shaped the
+    order."""
 
     def report(self, path: str | Path, others: Sequence["EvaluationResult"] = ()) -> Path:
         """Write one self-contained HTML page with the equity against ``others`` (default: buy and hold)."""
@@ -70,13 +90,6 @@ class EvaluationResult:
         return write_report(Path(path), [self, *others])
 
 
-def evaluation_config(cfg: EnvConfig) -> EnvConfig:
-    """``cfg`` without what exists for training only: saboteur, shaping, random starts, horizon."""
-    return dataclasses.replace(
-        cfg, exploration_scale=0.0, shaping_scale=0.0, random_start=False, horizon=None, counterfactual=False
-    )
-
-
 def evaluate(
     agent: Agent,
     market: Market,
@@ -85,6 +98,7 @@ def evaluate(
     backend: str = "auto",
     num_envs: int = 1,
     seed: int = 0,
+    other_rules: bool = False,
 ) -> EvaluationResult:
     """Play ``agent`` greedily over every bar of ``market`` once, with all costs.
 
@@ -98,19 +112,26 @@ def evaluate(
         Trading rules; by default those the agent was trained with, else the defaults. Training-only scales
         are set to zero in any case.
     backend : str
-        Backend of the environment; "auto" follows the agent's device.
+        Backend of the environment. "auto": the CPU for an agent on NumPy arrays, the environment's own for one that
+        has an environment, and else the GPU where there is one.
     num_envs : int
         1: one pass with one account. More: the period is cut into this many equal windows, each played once
         from a fresh account, and their returns are joined in order of time.
     seed : int
         Seed of the environment (queue luck of limit orders).
+    other_rules : bool
+        Allow a ``cfg`` whose costs or limits are not those the agent was trained with, as a study of costs needs.
 
     Raises
     ------
     ConfigError
-        When the market is too short for ``num_envs`` windows.
+        When the market is too short for ``num_envs`` windows, or when ``cfg`` differs from the agent's training in an
+        option that touches money and ``other_rules`` is False.
     """
-    cfg = evaluation_config(cfg or getattr(agent, "env_config", None) or EnvConfig())
+    trained: EnvConfig | None = getattr(agent, "env_config", None)
+    if cfg is not None and trained is not None and not other_rules:
+        require_own_rules(trained, cfg, market.contract)
+    cfg = evaluation_config(cfg or trained or EnvConfig())
     steps = len(market) - 1 - market.first_ready
     if not 1 <= num_envs <= steps:
         raise ConfigError(f"cannot cut {steps} bars into {num_envs} windows; use fewer or a longer market")
@@ -118,13 +139,11 @@ def evaluate(
     starts = np.arange(market.first_ready, market.first_ready + steps, window)
     if len(starts) > 1:
         cfg = dataclasses.replace(cfg, horizon=window)
-    if backend == "auto":
-        backend = (getattr(agent, "device", None) and agent.device.type) or "cpu"  # type: ignore[attr-defined]
     env = FoxFuturesVectorEnv(
         len(starts),
         market,
         cfg,
-        backend=backend,
+        backend=_own_backend(agent) if backend == "auto" else backend,
         output=agent.output,
         autoreset_mode=AutoresetMode.NEXT_STEP,  # the ending step then reports the old episode's account
         trade_capacity=2 * window + 2,
@@ -138,7 +157,26 @@ def evaluate(
     return _result(agent.name, market, cfg, record, trades)
 
 
-_RECORDED = ("equity", "step_return", "position", "cost", "fees", "fill_quantity", "fill_price")
+def _own_backend(agent: Agent) -> str:
+    if agent.output == "numpy":
+        return "cpu"  # every step of a GPU would wait for the transfer
+    own: FoxFuturesVectorEnv | None = getattr(agent, "env", None)
+    return "auto" if own is None else own.device
+
+
+_RECORDED = (
+    "equity",
+    "step_return",
+    "position",
+    "cost",
+    "fees",
+    "spread_cost",
+    "impact_cost",
+    "fill_quantity",
+    "fill_price",
+    "order_status",
+    "branch_active",
+)
 
 
 def _play(agent: Agent, env: FoxFuturesVectorEnv, starts: Array, steps: int, seed: int) -> dict[str, Array]:
@@ -173,20 +211,51 @@ def _stack(rows: list[Any]) -> Array:
 
 def _trading(record: dict[str, Array], alive: Array, cfg: EnvConfig, market: Market) -> dict[str, float]:
     """What trading cost and how much of it there was."""
-    costs, fees = float(record["cost"][alive].sum()), float(record["fees"][alive].sum())
+    costs, fees, spread, impact = (
+        float(record[name][alive].sum()) for name in ("cost", "fees", "spread_cost", "impact_cost")
+    )
     started = cfg.initial_cash * alive.shape[1]
     last = alive.sum(axis=0) - 1
     gross = float(record["equity"][last, np.arange(alive.shape[1])].sum()) - started + costs
     notional = np.abs(record["fill_quantity"] * np.nan_to_num(record["fill_price"]))[alive].sum()
-    shares = np.bincount(record["action"][alive][:, 0], minlength=len(_layout.Direction)) / alive.sum()
-    chosen = shares[shares > 0]
+    chosen = record["action"][alive][:, 0]
+    done = np.where(record["fill_quantity"][alive] != 0, chosen, _layout.Direction.HOLD)
     return {
+        "costs": costs,
         "fees": fees,
-        "slippage": costs - fees,
+        "slippage": spread + impact,
+        "spread_cost": spread,
+        "impact_cost": impact,
         "gross_pnl": gross,
         "cost_share": costs / abs(gross) if gross else math.nan,
         "turnover": float(notional) * market.contract.multiplier / started,
-        "action_entropy": float(-(chosen * np.log(chosen)).sum() / math.log(len(_layout.Direction))),
+        "action_entropy": _entropy(chosen),
+        "executed_entropy": _entropy(done),
+    }
+
+
+def _entropy(directions: Array) -> float:
+    """Entropy of the directions' shares over its greatest value."""
+    shares = np.bincount(directions, minlength=len(_layout.Direction)) / len(directions)
+    some = shares[shares > 0]
+    return float(-(some * np.log(some)).sum() / math.log(len(_layout.Direction)))
+
+
+def _histogram(values: Array, names: type[IntEnum]) -> dict[str, int]:
+    return {option.name.lower(): int((values == option).sum()) for option in names}
+
+
+def _executed(record: dict[str, Array], alive: Array) -> dict[str, dict[str, int]]:
+    quantity, action = record["fill_quantity"][alive], record["action"][alive]
+    counted = record["branch_active"][alive] & (quantity != 0)[:, None]
+    buys, sells = int((quantity > 0).sum()), int((quantity < 0).sum())
+    return {
+        "order_status": _histogram(record["order_status"][alive], _layout.OrderStatus),
+        "fill": {"buy": buys, "sell": sells, "none": len(quantity) - buys - sells},
+        **{
+            branch: _histogram(action[counted[:, b], b], options)
+            for b, (branch, options) in enumerate(_BRANCHES.items())
+        },
     }
 
 
@@ -211,13 +280,12 @@ def _result(
     numbers |= _trading(record, alive, cfg, market)
     numbers |= {
         "final_equity": float(equity[-1]),
-        "costs": float(record["cost"][alive].sum()),
         "exposure": float((record["position"][alive] != 0).sum() / steps),
         "mean_return_lower_bound": float(np.mean(returns)) - _ONE_SIDED_95 * spread / math.sqrt(steps),
     }
     chosen = record["action"][alive]
     actions = {
-        branch: {option.name.lower(): int((chosen[:, b] == option).sum()) for option in options}
-        for b, (branch, options) in enumerate(_BRANCHES.items())
+        branch: _histogram(chosen[:, b], options) for b, (branch, options) in enumerate(_BRANCHES.items())
     }
-    return EvaluationResult(name, market, cfg, numbers, equity, returns, trades, actions)
+    executed = _executed(record, alive)
+    return EvaluationResult(name, market, cfg, numbers, equity, returns, trades, actions, executed)

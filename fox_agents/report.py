@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
 
-__all__ = ["comparison_table", "write_report"]
+__all__ = ["comparison_table", "orders_table", "write_report"]
 
 # metric, heading, format
 _COLUMNS = (
@@ -26,7 +26,12 @@ _COLUMNS = (
     ("profit_factor", "profit factor", "{:.2f}"),
     ("exposure", "exposure", "{:.1%}"),
     ("costs", "costs", "{:,.0f}"),
+    ("fees", "fees", "{:,.0f}"),
+    ("spread_cost", "spread", "{:,.0f}"),
+    ("impact_cost", "impact", "{:,.0f}"),
 )
+_FILLED = ("short", "long", "flat")  # the directions that order something
+_FATES = {"none": "no order", "participation": "partial (volume)", "margin": "cut by margin"}
 _COLOURS = ("#1f6feb", "#d1242f", "#8250df", "#1a7f37", "#9a6700")
 _WIDTH, _HEIGHT, _POINTS = 900, 320, 900
 
@@ -42,15 +47,32 @@ def comparison_table(results: Sequence["EvaluationResult"], title: str) -> Table
     return table
 
 
-def write_report(path: Path, results: Sequence["EvaluationResult"]) -> Path:
-    """Write the page: equity curves, metrics and the choices of the first result. Returns ``path``."""
+def orders_table(results: Sequence["EvaluationResult"]) -> Table:
+    """What became of the steps of each agent: fills by the direction behind them, and the orders' fates."""
+    statuses = [
+        status
+        for status in results[0].executed["order_status"]
+        if any(result.executed["order_status"][status] for result in results)
+    ]
+    table = Table(title="Executed orders and the fate of every step's order", caption="counts of steps")
+    table.add_column("agent")
+    for heading in (*(f"filled {d}" for d in _FILLED), *(_FATES.get(s, s) for s in statuses)):
+        table.add_column(heading, justify="right")
+    for result in results:
+        fills, fates = result.executed["direction"], result.executed["order_status"]
+        cells = [*(fills[d] for d in _FILLED), *(fates[s] for s in statuses)]
+        table.add_row(result.agent, *(f"{count:,}" for count in cells))
+    return table
+
+
+def write_report(path: Path, results: Sequence["EvaluationResult"], remarks: Sequence[str] = ()) -> Path:
+    """Write the page: equity curves, metrics, and the choices and fills of the first result. Returns ``path``.
+
+    ``remarks`` are sentences for the head of the page, such as how the result was selected.
+    """
     first = results[0]
-    choices = "".join(
-        f"<tr><th>{html.escape(branch)}</th><td>"
-        + ", ".join(f"{html.escape(action)} {count:,}" for action, count in counts.items())
-        + "</td></tr>"
-        for branch, counts in first.actions.items()
-    )
+    choices, executed = _histogram_rows(first.actions), _histogram_rows(first.executed)
+    said = "".join(f"<p>{html.escape(remark)}</p>" for remark in remarks)
     head = "".join(f"<th>{html.escape(heading)}</th>" for _, heading, _ in _COLUMNS)
     rows = "".join(
         f"<tr><th>{html.escape(r.agent)}</th>{''.join(f'<td>{html.escape(c)}</td>' for c in _cells(r))}</tr>"
@@ -67,9 +89,12 @@ td {{ text-align: right; font-variant-numeric: tabular-nums }} th {{ text-align:
 </style></head><body>
 <h1>{title}</h1>
 <p>{html.escape(_caption(results))}</p>
+{said}
 {_equity_figure(results)}
 <h2>Metrics</h2><table><tr><th>agent</th>{head}</tr>{rows}</table>
 <h2>Choices of {html.escape(first.agent)}</h2><table>{choices}</table>
+<h2>Executed</h2><p>Steps by the fate of their order and by their fill; below, the choices behind the fills.</p>
+<table>{executed}</table>
 <ul>{notes}</ul>
 </body></html>
 """
@@ -78,11 +103,26 @@ td {{ text-align: right; font-variant-numeric: tabular-nums }} th {{ text-align:
     return path
 
 
+def _histogram_rows(histograms: Mapping[str, Mapping[str, int]]) -> str:
+    return "".join(
+        f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td>"
+        + ", ".join(f"{html.escape(option)} {count:,}" for option, count in counts.items())
+        + "</td></tr>"
+        for name, counts in histograms.items()
+    )
+
+
 def _caption(results: Sequence["EvaluationResult"]) -> str:
-    metrics = results[0].metrics
+    metrics, market = results[0].metrics, results[0].market
+    first, last = (
+        np.datetime_as_string(market.bars.ts[i].astype("datetime64[ns]"), unit="m").replace("T", " ")
+        for i in (market.first_ready, -1)
+    )
+    volume = "" if market.has_volume else "; no volume in the data: participation limits and impact are off"
     return (
-        f"{metrics['bars']:,} bars, ratios annualised with {metrics['bars_per_year']:,.0f} bars per year; "
-        "an open position at the end is valued at the last close"
+        f"{market.contract.symbol} from {first} to {last} UTC, {metrics['bars']:,} bars; ratios annualised with "
+        f"{metrics['bars_per_year']:,.0f} bars per year; "
+        f"an open position at the end is valued at the last close{volume}"
     )
 
 

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,13 @@ from rich.console import Console
 
 from fox_agents.api import Agent, Callback
 from fox_agents.callbacks import Interrupt, ProgressDisplay, RunLog, TimeLimit, TrainingCurves, Validation
-from fox_agents.checkpoint import CheckpointError, CheckpointStore
+from fox_agents.checkpoint import CheckpointError, CheckpointStore, is_checkpoint
 from fox_agents.config import DataConfig, RunConfig, load_run_config, to_toml
 from fox_agents.evaluation import EvaluationResult, evaluate
+from fox_agents.lock import run_lock
 from fox_agents.registry import load, make
 from fox_agents.report import write_report
-from fox_env import FoxFuturesVectorEnv, Market, synthetic
+from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic
 from fox_env.errors import ConfigError
 
 __all__ = [
@@ -27,7 +29,8 @@ __all__ = [
     "load_market",
     "load_run",
     "new_run",
-    "plain_metrics",
+    "plain_result",
+    "selection_rule",
     "split_market",
     "summary",
     "train",
@@ -45,7 +48,7 @@ class Outcome:
     env_steps: int
     """Transitions collected."""
     interrupted: bool
-    """Stopped by a signal; there are no results then."""
+    """Stopped by a signal, with everything saved; there are no results then."""
     selected: str | None
     """Winner of the model selection: the agent's name or ``"flat"``; None when interrupted."""
     results: list[EvaluationResult]
@@ -82,29 +85,41 @@ def new_run(directory: Path, config: RunConfig) -> None:
     """Make a run directory and write the resolved configuration; ConfigError if it already holds a run."""
     path = directory / "config.toml"
     directory.mkdir(parents=True, exist_ok=True)
+    temporary = directory / f".config.toml.tmp-{os.getpid()}"
+    temporary.write_text(to_toml(config.to_dict()), encoding="utf-8")
     try:
-        with path.open("x", encoding="utf-8") as file:  # fails when two runs race for one name
-            file.write(to_toml(config.to_dict()))
+        os.link(temporary, path)  # whole or not at all, and fails when two runs race for one name
     except FileExistsError:
         raise ConfigError(
             f"{directory} already holds a run; give another --logdir, or go on with --resume"
         ) from None
+    finally:
+        temporary.unlink()
 
 
-def load_run(directory: Path) -> RunConfig:
-    """Configuration of an existing run; ConfigError when the directory holds none."""
+def load_run(directory: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Configuration of an existing run with ``section.key=value`` overrides; ConfigError when there is none."""
     path = directory / "config.toml"
     if not path.is_file():
         raise ConfigError(
             f"no run in {directory}: config.toml is missing; give the directory of an earlier run"
         )
-    return load_run_config(path)
+    return load_run_config(path, overrides)
 
 
 def load_best(directory: Path) -> Agent:
     """The best agent of a run directory, or the agent of a checkpoint directory."""
     store = CheckpointStore(directory / "checkpoints")
-    return load(store.find("best") or store.find("last") or directory)
+    found = store.find("best") or store.find("last")
+    if found is None and not is_checkpoint(directory):
+        if (directory / "config.toml").is_file():
+            raise CheckpointError(
+                f"the run in {directory} has no checkpoint yet; go on with scripts/train_dqn.py --resume {directory}"
+            )
+        raise CheckpointError(
+            f"no run and no checkpoint in {directory}; give the --logdir of an earlier training run"
+        )
+    return load(found or directory)
 
 
 def train(
@@ -127,7 +142,7 @@ def train(
     backend : str
         "auto", "cpu" or "cuda".
     resume : bool
-        Go on from the last checkpoint, bit for bit.
+        Go on from the last checkpoint, bit for bit; from the beginning when there is none yet.
     time_limit : float, optional
         Seconds of learning after which to stop and report.
     console : Console, optional
@@ -136,18 +151,39 @@ def train(
     Raises
     ------
     ConfigError, DataError, CheckpointError
-        When something does not fit.
+        When something does not fit, or another process trains in ``directory``.
+    KeyboardInterrupt
+        When interrupted before learning has begun, or a second time before the checkpoint is written.
     """
     console = console or Console(quiet=True)
-    training, validation = split_market(load_market(config.data), config.data)
-    console.print(
-        f"{len(training):,} training and {len(validation):,} validation bars of {training.contract.symbol}"
-        + ("" if training.has_volume else "; no volume: participation limits and impact are off"),
-        highlight=False,
-    )
-    env = FoxFuturesVectorEnv(
+    with ExitStack() as stack:
+        stack.enter_context(run_lock(directory))
+        training, validation = split_market(load_market(config.data), config.data)
+        console.print(
+            f"{len(training):,} training and {len(validation):,} validation bars of {training.contract.symbol}"
+            + ("" if training.has_volume else "; no volume: participation limits and impact are off"),
+            highlight=False,
+        )
+        env = _training_env(config, training, backend)
+        stack.callback(env.close)
+        store = CheckpointStore(directory / "checkpoints")
+        last = store.find("last") if resume else None
+        agent = make("bdq", env, config.agent) if last is None else load(last, env)
+        log = RunLog(directory, agent.env_steps)
+        stack.callback(log.close)
+        try:
+            if _learn(config, agent, validation, log, store, time_limit, console):
+                return _conclude(config, directory, store, validation, agent)
+        except KeyboardInterrupt:  # nothing is lost when all is saved, as it is during the final evaluation
+            if _saved_step(store) != agent.env_steps:
+                raise
+        return Outcome(directory, agent.env_steps, True, None, [])
+
+
+def _training_env(config: RunConfig, market: Market, backend: str) -> FoxFuturesVectorEnv:
+    return FoxFuturesVectorEnv(
         config.train.num_envs,
-        training,
+        market,
         config.env,
         backend=backend,
         output="torch",
@@ -155,61 +191,70 @@ def train(
         copy=False,  # the agent copies what it keeps
         info_level="learn",
     )
-    with ExitStack() as stack:
-        stack.callback(env.close)
-        store = CheckpointStore(directory / "checkpoints")
-        agent = _agent(config, env, store, resume)
-        log = RunLog(directory, agent.env_steps)
-        stack.callback(log.close)
 
-        def score(agent: Agent) -> EvaluationResult:
-            return evaluate(
-                agent,
-                validation,
-                config.env,
-                num_envs=min(config.train.validation_envs, len(validation) // 2),
-            )
 
-        judge = Validation(log, store, score, config.train.checkpoint_seconds)
-        interrupt = stack.enter_context(Interrupt())
-        display = stack.enter_context(ProgressDisplay(console, config.train.total_steps, judge))
+def _saved_step(store: CheckpointStore) -> int | None:
+    last = store.entry("last")
+    return last["step"] if last is not None else None
+
+
+def _learn(
+    config: RunConfig,
+    agent: Agent,
+    validation: Market,
+    log: RunLog,
+    store: CheckpointStore,
+    time_limit: float | None,
+    console: Console,
+) -> bool:
+    """Learn to the end or to an interruption, and save; whether it was the end."""
+
+    def score(agent: Agent) -> EvaluationResult:
+        windows = min(config.train.validation_envs, len(validation) // 2)
+        return evaluate(agent, validation, num_envs=windows)
+
+    judge = Validation(log, store, score, config.train.checkpoint_seconds)
+    interrupt = Interrupt()
+    with interrupt, ProgressDisplay(console, config.train.total_steps, judge) as display:
         callbacks: list[Callback] = [TrainingCurves(log, agent), judge, display, interrupt]
         if time_limit is not None:
             callbacks.append(TimeLimit(time_limit))
         agent.learn(config.train.total_steps, callbacks)
-        if interrupt.requested:
-            judge.save_last(agent)
-            return Outcome(directory, agent.env_steps, True, None, [])
-        if judge.judged != agent.env_steps:  # the time limit fell inside an epoch: judge what there is
-            judge.on_epoch(agent, agent.diagnostics())
+        if not interrupt.requested and judge.judged != agent.env_steps:
+            judge.on_epoch(
+                agent, agent.diagnostics()
+            )  # the time limit fell inside an epoch: judge what there is
         judge.save_last(agent)
-    return _conclude(config, directory, store, validation, agent.env_steps)
-
-
-def _agent(config: RunConfig, env: FoxFuturesVectorEnv, store: CheckpointStore, resume: bool) -> Agent:
-    if not resume:
-        return make("bdq", env, config.agent)
-    last = store.find("last")
-    if last is None:
-        raise CheckpointError(
-            f"no checkpoint in {store.root}; the run was stopped before its first one: start it anew"
-        )
-    return load(last, env)
+    return not interrupt.requested
 
 
 def _conclude(
-    config: RunConfig, directory: Path, store: CheckpointStore, validation: Market, env_steps: int
+    config: RunConfig, directory: Path, store: CheckpointStore, validation: Market, agent: Agent
 ) -> Outcome:
     """Evaluate the best checkpoint and the baselines, one pass each; Flat wins unless the agent earns."""
-    best = store.find("best")
-    assert best is not None  # validation ran at least once
-    agents = [load(best), *(make(name, config={"seed": config.agent.seed}) for name in _BASELINES)]
-    results = [evaluate(agent, validation, config.env) for agent in agents]
-    selected = agents[0].name if results[0].metrics["mean_return_lower_bound"] > 0.0 else "flat"
-    write_report(directory / "report.html", [results[0], *(r for r in results if r.agent == "buy_and_hold")])
-    outcome = Outcome(directory, env_steps, False, selected, results)
-    (directory / "metrics.json").write_text(json.dumps(summary(outcome), indent=1), encoding="utf-8")
+    path = store.find("best")
+    assert path is not None  # validation ran at least once
+    best = load(path, getattr(agent, "env", None))  # on the device that it learned on
+    rules: EnvConfig = getattr(best, "env_config", None) or config.env
+    baselines = [make(name, config={"seed": config.agent.seed}) for name in _BASELINES]
+    results = [evaluate(player, validation, rules) for player in (best, *baselines)]
+    selected = best.name if results[0].metrics["mean_return_lower_bound"] > 0.0 else "flat"
+    outcome = Outcome(directory, agent.env_steps, False, selected, results)
+    shown = [results[0], *(r for r in results if r.agent == "buy_and_hold")]
+    write_report(directory / "report.html", shown, [selection_rule(outcome)])
+    text = json.dumps(summary(outcome), indent=1)
+    (directory / "metrics.json").write_text(text, encoding="utf-8")
     return outcome
+
+
+def selection_rule(outcome: Outcome) -> str:
+    """One sentence: what was selected and by which rule."""
+    bound = outcome.results[0].metrics["mean_return_lower_bound"]
+    return (
+        f"Model selection: {outcome.selected}. The checkpoint shown has the highest lower 95 % confidence bound of the "
+        f"mean step return on this same validation period, {bound:+.2e} in one pass; flat, which scores zero, is "
+        "selected unless that bound is above zero."
+    )
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
@@ -219,10 +264,14 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "env_steps": outcome.env_steps,
         "interrupted": outcome.interrupted,
         "selected": outcome.selected,
-        "validation": {result.agent: plain_metrics(result.metrics) for result in outcome.results},
+        "validation": {result.agent: plain_result(result) for result in outcome.results},
     }
 
 
-def plain_metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics as JSON can hold them."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in metrics.items()}
+def plain_result(result: EvaluationResult) -> dict[str, Any]:
+    """Metrics, and the histograms of the actions chosen and executed, as JSON can hold them."""
+    numbers = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in result.metrics.items()
+    }
+    return {**numbers, "actions": result.actions, "executed": result.executed}

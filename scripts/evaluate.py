@@ -5,7 +5,6 @@ Example: python scripts/evaluate.py --run runs/one --agents flat,buy_and_hold --
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 try:
@@ -15,17 +14,18 @@ except ImportError as error:  # it names the missing extra
 
 import typer
 
-from fox_agents import evaluate, make
+from fox_agents import Agent, EvaluationResult, evaluate, make
 from fox_agents.config import load_run_config
 from fox_agents.registry import agent_class
-from fox_agents.report import comparison_table, write_report
-from fox_agents.training import load_best, load_market, plain_metrics, split_market
+from fox_agents.report import comparison_table, orders_table, write_report
+from fox_agents.trading_rules import first_difference
+from fox_agents.training import load_best, load_market, load_run, plain_result, split_market
 from fox_env.errors import ConfigError
 
 
 def main(
     runs: Annotated[
-        list[Path] | None, typer.Option("--run", help="Run directory or checkpoint; may be repeated.")
+        list[str] | None, typer.Option("--run", help="Run directory or checkpoint; may be repeated.")
     ] = None,
     agents: Annotated[
         str, typer.Option(help="Comma-separated names, for example flat,random,buy_and_hold.")
@@ -40,38 +40,58 @@ def main(
         int, typer.Option(help="Equal windows to cut the period into; 1 is one pass.", min=1)
     ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the environment and of the random agent.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    out: Annotated[str | None, typer.Option(help="HTML report to write.")] = None,
     quiet: cli.Quiet = False,
     as_json: cli.Json = False,
 ) -> None:
     """Evaluate on the whole of the data given, or without any on the validation part of the first run."""
     backend = cli.backend_of(device)
-    names = [name.strip() for name in agents.split(",") if name.strip()]
-    runs = runs or []
-    if not runs and not names:
+    names = list(dict.fromkeys(name.strip() for name in agents.split(",") if name.strip()))
+    directories = cli.run_labels([cli.path_of(text, "--run") for text in runs or []])
+    report = None if out is None else cli.path_of(out, "--out")
+    if not directories and not names:
         raise ConfigError("nothing to evaluate; give --run DIR or --agents NAMES")
+    untrained = [make_rule(name, seed) for name in names]
+    players = {label: load_best(path) for label, path in directories.items()}
     changes = cli.data_overrides(data, synthetic, contract, tz, label)
-    source = load_run_config(runs[0] / "config.toml" if runs else None, changes).data
+    first = next(iter(directories.values()), None)
+    source = load_run_config(None, changes).data if first is None else load_run(first, changes).data
     market = load_market(source)
     if not data and not synthetic:
         market = split_market(market, source)[1]
-    results, rules = [], None
-    for path in runs:
-        agent = load_best(path)
+    results = []
+    for run, agent in players.items():
         result = evaluate(agent, market, backend=backend, num_envs=windows, seed=seed)
-        results.append(replace(result, agent=f"{agent.name} ({path.name})"))
-        rules = rules or result.config
-    for name in names:
-        if agent_class(name).learns:
-            raise ConfigError(f"{name} has to be trained first; give the directory of its run with --run")
-        agent = make(name, config={"seed": seed})
-        results.append(evaluate(agent, market, rules, backend=backend, num_envs=windows, seed=seed))
+        results.append(replace(result, agent=f"{agent.name} ({run})"))
+    rules = results[0].config if results else None
+    remarks = [remark for result in results[1:] if (remark := other_rules(result, results[0]))]
+    for rule in untrained:
+        results.append(evaluate(rule, market, rules, backend=backend, num_envs=windows, seed=seed))
     console = cli.console(quiet, as_json)
     console.print(comparison_table(results, f"{market.contract.symbol}"))
-    if out is not None:
-        console.print(f"report: {write_report(out, results)}", soft_wrap=True)
+    console.print(orders_table(results))
+    for remark in remarks:
+        console.print(remark, highlight=False)
+    if report is not None:
+        console.print(f"report: {write_report(report, results, remarks)}", soft_wrap=True)
     if as_json:
-        cli.show_json({result.agent: plain_metrics(result.metrics) for result in results})
+        cli.show_json({result.agent: plain_result(result) for result in results})
+
+
+def make_rule(name: str, seed: int) -> Agent:
+    """A rule-based agent; ConfigError for one that has to be trained."""
+    if agent_class(name).learns:
+        raise ConfigError(f"{name} has to be trained first; give the directory of its run with --run")
+    return make(name, config={"seed": seed})
+
+
+def other_rules(result: EvaluationResult, first: EvaluationResult) -> str | None:
+    """A sentence where a run plays under other costs or limits than the first one, as it was trained to."""
+    difference = first_difference(first.config, result.config, result.market.contract)
+    if difference is None:
+        return None
+    option, own, other = difference
+    return f"{result.agent} was trained and is scored with {option}={other!r}, {first.agent} with {own!r}"
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ except ImportError as error:  # it names the missing extra
 
 import typer
 
-from fox_agents.report import comparison_table
-from fox_agents.training import load_market, load_run, new_run, summary, train
-from fox_env.errors import ConfigError
+from fox_agents.report import comparison_table, orders_table
+from fox_agents.training import load_market, load_run, new_run, selection_rule, summary, train
+from fox_env.errors import ConfigError, FoxError
 
 PRESETS = Path(__file__).resolve().parents[1] / "configs"
 
@@ -35,9 +35,9 @@ def main(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random in the run.")] = None,
     device: cli.Device = "auto",
-    logdir: Annotated[Path | None, typer.Option(help="Run directory. [default: runs/bdq-TIME]")] = None,
+    logdir: Annotated[str | None, typer.Option(help="Run directory. [default: runs/bdq-TIME]")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Run directory to go on with, under its own settings.")
+        str | None, typer.Option(help="Run directory to go on with, under its own settings.")
     ] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds of learning after which to stop.", min=0.0)
@@ -51,27 +51,39 @@ def main(
     if seed is not None:
         changes.append(f"agent.seed={seed}")
     if resume is not None:
-        if changes or preset or logdir:
+        if changes or preset or logdir is not None:
             raise ConfigError(
                 "--resume goes on under the run's own settings; leave out data, preset, seed, set and logdir"
             )
-        directory, config = resume, load_run(resume)
+        directory = cli.path_of(resume, "--resume")
+        config = load_run(directory)
     else:
         config = cli.preset_config(preset or "default", PRESETS, changes)
-        directory = logdir or cli.fresh_logdir(Path("runs"))
+        directory = cli.fresh_logdir(Path("runs")) if logdir is None else cli.path_of(logdir, "--logdir")
         load_market(config.data)  # a mistake in the data must not use up the run directory
         new_run(directory, config)
     console = cli.console(quiet, as_json)
-    outcome = train(
-        config, directory, backend=backend, resume=resume is not None, time_limit=time_limit, console=console
-    )
+    try:
+        outcome = train(
+            config,
+            directory,
+            backend=backend,
+            resume=resume is not None,
+            time_limit=time_limit,
+            console=console,
+        )
+    except KeyboardInterrupt:
+        raise FoxError(
+            f"interrupted before it could save; go on from the last checkpoint, if any, with --resume {directory}"
+        ) from None
     if outcome.interrupted:
         console.print(
             f"saved at step {outcome.env_steps:,}; go on with --resume {directory}", highlight=False
         )
     else:
         console.print(comparison_table(outcome.results, "Validation (also used to pick the checkpoint)"))
-        console.print(f"model selection: {outcome.selected}", highlight=False)
+        console.print(orders_table(outcome.results))
+        console.print(selection_rule(outcome), highlight=False)
         console.print(
             f"report: {directory / 'report.html'}\ncurves: tensorboard --logdir {directory / 'tb'}",
             soft_wrap=True,

@@ -3,6 +3,10 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import textwrap
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from fox_agents.callbacks import RunLog  # noqa: E402
 from fox_agents.checkpoint import CheckpointError, CheckpointStore  # noqa: E402
 from fox_agents.config import DataConfig, RunConfig, run_config_from_dict  # noqa: E402
 from fox_agents.evaluation import evaluate  # noqa: E402
+from fox_agents.lock import run_lock  # noqa: E402
 from fox_agents.training import load_best, load_market, load_run, new_run, split_market, train  # noqa: E402
 from fox_env.errors import ConfigError  # noqa: E402
 
@@ -78,6 +83,11 @@ def test_a_run_directory_holds_what_it_should(finished: tuple[Path, training.Out
     assert list(written["validation"]) == ["bdq", "flat", "random", "buy_and_hold"]
     assert written["validation"]["flat"]["total_return"] == 0.0
     assert written["env_steps"] == 640
+    report = (directory / "report.html").read_text()
+    assert f"Model selection: {outcome.selected}." in report and "this same validation period" in report
+    assert sum(written["validation"]["random"]["executed"]["fill"].values()) == len(
+        outcome.results[0].returns
+    )
 
 
 def test_curves_have_one_value_per_step(finished: tuple[Path, training.Outcome]) -> None:
@@ -219,8 +229,98 @@ def test_a_run_directory_is_never_mixed(tmp_path: Path, finished: tuple[Path, tr
     assert load_run(tmp_path / "r") == config()
     with pytest.raises(ConfigError, match="no run in"):
         load_run(tmp_path / "other")
-    with pytest.raises(CheckpointError, match="no checkpoint"):
-        train(config(), tmp_path / "r", backend="cpu", resume=True)
+    with pytest.raises(CheckpointError, match=r"no checkpoint yet; go on with .* --resume"):
+        load_best(tmp_path / "r")
+    with pytest.raises(CheckpointError, match="no run and no checkpoint in"):
+        load_best(tmp_path / "other")
+
+
+def test_a_run_stopped_before_its_first_checkpoint_is_resumed_from_the_beginning(
+    tmp_path: Path, finished: tuple[Path, training.Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for place in ("load_market", "RunLog"):
+        with monkeypatch.context() as patch:
+            patch.setattr(training, place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(tmp_path / place)
+        assert not (tmp_path / place / ".lock").exists()
+        outcome = run(tmp_path / place, resume=True)
+        assert not outcome.interrupted and outcome.env_steps == 640
+        assert parameters(tmp_path / place) == parameters(finished[0])
+
+
+def test_an_interrupt_of_the_final_evaluation_loses_nothing(
+    tmp_path: Path, finished: tuple[Path, training.Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_conclude", interrupted)
+        outcome = run(tmp_path / "cut")
+    assert outcome.interrupted and outcome.env_steps == 640 and outcome.results == []
+    again = run(tmp_path / "cut", resume=True)
+    assert not again.interrupted and again.selected == finished[1].selected
+    assert parameters(tmp_path / "cut") == parameters(finished[0])
+    for tag, values in curves(tmp_path / "cut").items():
+        assert [step for step, _ in values] == [160, 320, 480, 640], tag  # not judged a second time
+
+
+def test_two_processes_cannot_train_in_one_directory(tmp_path: Path) -> None:
+    new_run(tmp_path / "r", config(160))
+    with run_lock(tmp_path / "r"), pytest.raises(ConfigError, match=f"process {os.getpid()} is training in"):
+        train(config(160), tmp_path / "r", backend="cpu", resume=True)
+    assert train(config(160), tmp_path / "r", backend="cpu", resume=True).env_steps == 160
+
+
+def test_a_run_killed_at_any_moment_resumes_bit_for_bit(
+    tmp_path: Path, finished: tuple[Path, training.Outcome]
+) -> None:
+    """Early, before a checkpoint, and later, wherever that falls: learning, validating or saving."""
+    program = """
+        import os, signal, sys, threading
+        from pathlib import Path
+        from fox_agents import training
+        directory, seconds = Path(sys.argv[1]), float(sys.argv[2])
+        threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+        training.train(training.load_run(directory), directory, backend="cpu", resume=True)
+    """
+    directory = tmp_path / "killed"
+    new_run(directory, config())
+    kills = 0
+    for seconds in (0.4, 0.9, 1.3):
+        command = [sys.executable, "-c", textwrap.dedent(program), str(directory), str(seconds)]
+        kills += subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert kills > 0
+    train(config(), directory, backend="cpu", resume=True)
+    assert parameters(directory) == parameters(finished[0])
+    for tag in ("train/loss", "val/total_return"):
+        assert curves(directory)[tag] == curves(finished[0])[tag]
+
+
+def test_the_speed_leaves_validation_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten seconds of learning, a hundred of validation, twenty of learning."""
+    clock, written = [0.0], []
+
+    class Log:
+        def write(self, group: str, values: Mapping[str, float], step: int) -> None:
+            if group == "perf":
+                written.append(values["env_steps_per_second"])
+
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: clock[0])
+    agent: Any = types.SimpleNamespace(env_steps=0)
+    timer = callbacks.TrainingCurves(Log(), agent)  # type: ignore[arg-type]
+    for learning in (10.0, 20.0):
+        for _ in range(2):
+            timer.on_iteration(agent)
+            clock[0] += learning / 2
+        agent.env_steps += 1000
+        timer.on_epoch(agent, {})
+        clock[0] += 100.0
+    assert written == [100.0, 50.0]
 
 
 def test_validation_comes_after_training_and_the_embargo() -> None:

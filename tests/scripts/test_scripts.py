@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,7 +52,7 @@ def test_training_prints_the_comparison_and_where_things_are(
 ) -> None:
     directory, done = finished
     assert done.returncode == 0, done.stderr
-    for word in ("bdq", "flat", "random", "buy_and_hold", "Sharpe", "model selection", "step        640"):
+    for word in ("bdq", "flat", "random", "buy_and_hold", "Sharpe", "Model selection: ", "step        640"):
         assert word in done.stdout, word
     assert str(directory / "report.html") in done.stdout
     assert f"tensorboard --logdir {directory / 'tb'}" in done.stdout
@@ -77,6 +78,33 @@ def test_a_finished_run_is_evaluated_beside_the_rules(
     other = script("evaluate.py", *common, "--synthetic=regimes:seed=1,sessions=3")
     assert other.returncode == 0, other.stderr
     assert json.loads(other.stdout)["flat"]["bars"] != results["flat"]["bars"]
+
+
+def test_runs_of_one_name_are_told_apart_and_a_repeated_one_counts_once(
+    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    directory, _ = finished
+    twin = tmp_path / directory.name
+    shutil.copytree(directory, twin)
+    done = script(
+        "evaluate.py", f"--run={directory}", f"--run={twin}", f"--run={twin}/", "--agents=flat,flat", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)) == [f"bdq ({directory})", f"bdq ({twin})", "flat"]
+
+
+def test_runs_under_other_rules_are_said_to_be(
+    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    other = tmp_path / "dear"
+    settings = ["--set=train.total_steps=320", "--set=env.half_spread_ticks=2", f"--logdir={other}"]
+    assert script("train_dqn.py", *SMALL, *settings).returncode == 0
+    done = script("evaluate.py", f"--run={finished[0]}", f"--run={other}")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "bdq (dear) was trained and is scored with half_spread_ticks=2.0, bdq (one) with 0.5" in done.stdout
+    )
+    assert "impact" in done.stdout and "filled long" in done.stdout
 
 
 def test_json_is_the_only_output() -> None:
@@ -105,7 +133,15 @@ def test_json_is_the_only_output() -> None:
         ("evaluate.py", ["--agents=flat"], "--data"),
         ("evaluate.py", ["--agents=flatt", "--synthetic=regimes:sessions=3"], "did you mean 'flat'"),
         ("evaluate.py", ["--agents=bdq", "--synthetic=regimes:sessions=3"], "trained first"),
-        ("evaluate.py", ["--run=nowhere"], "nowhere"),
+        ("evaluate.py", ["--run=nowhere"], "no run and no checkpoint in"),
+        ("evaluate.py", ["--run="], "--run is empty"),
+        ("evaluate.py", ["--agents=flat", "--synthetic=regimes:sessions=3", "--out="], "--out is empty"),
+        ("train_dqn.py", ["--preset=smoke", "--logdir="], "--logdir is empty"),
+        ("train_dqn.py", ["--preset=smoke", "--data="], "--data is empty"),
+        ("train_dqn.py", ["--resume="], "--resume is empty"),
+        ("train_dqn.py", ["--preset=smoke", "--set=train.num_envs=1e9"], "train.num_envs"),
+        ("train_dqn.py", ["--preset=smoke", "--set=agent.v_max=1e300"], "agent.v_max"),
+        ("train_dqn.py", ["--preset=smoke", "--set=agent.replay_size=1e13"], "agent.replay_size"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_code_2(
@@ -132,7 +168,8 @@ def test_a_damaged_checkpoint_is_one_line_and_code_2(
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
-def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(number: int, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     options = [*SMALL, "--set=train.total_steps=1e8", f"--logdir={directory}"]
     process = subprocess.Popen(
@@ -145,7 +182,9 @@ def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(tmp_path: Path) -> 
     while not (directory / "checkpoints" / "index.json").exists() and time.monotonic() < deadline:
         assert process.poll() is None
         time.sleep(0.1)
-    os.kill(process.pid, signal.SIGINT)
+    second = script("train_dqn.py", f"--resume={directory}", "--device=cpu")
+    assert second.returncode == 2 and f"process {process.pid} is training in" in second.stderr
+    os.kill(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert f"--resume {directory}" in out.replace("\n", "")
@@ -153,6 +192,18 @@ def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(tmp_path: Path) -> 
     done = script("train_dqn.py", f"--resume={directory}", "--device=cpu", "--time-limit=1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["env_steps"] > saved
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_of_what_cannot_be_saved_is_one_line_and_code_1(number: int, tmp_path: Path) -> None:
+    """An evaluation has nothing to save: it stops at once."""
+    program = (
+        f"import os, sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); sys.argv = ['evaluate.py', '--agents=flat']; "
+        "import evaluate; from fox_agents import cli; "
+        f"evaluate.load_run_config = lambda *a: os.kill(os.getpid(), {number}); cli.run(evaluate.main)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: interrupted\n")
 
 
 def test_a_mistake_in_the_data_does_not_use_up_the_run_directory(tmp_path: Path) -> None:

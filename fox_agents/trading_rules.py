@@ -1,0 +1,73 @@
+"""The rules an agent is scored under: its own, without what exists for training only."""
+
+import dataclasses
+from typing import Any
+
+from fox_env import ContractSpec, EnvConfig
+from fox_env.errors import ConfigError
+
+__all__ = ["evaluation_config", "first_difference", "require_own_rules"]
+
+# Options that decide no fill, no cost and no limit while the scales are 0. Every other one is a rule of the account.
+_NO_MONEY = frozenset(
+    (
+        "exploration_scale",
+        "shaping_scale",
+        "saboteur",
+        "counterfactual",
+        "random_start",
+        "horizon",
+        "reward",
+        "reward_scale",
+        "risk_unit",
+        "loss_cap",
+        "gain_cap",
+        "validate_actions",
+    )
+)
+
+
+def evaluation_config(cfg: EnvConfig) -> EnvConfig:
+    """``cfg`` without what exists for training only: saboteur, shaping, random starts, horizon."""
+    return dataclasses.replace(
+        cfg, exploration_scale=0.0, shaping_scale=0.0, random_start=False, horizon=None, counterfactual=False
+    )
+
+
+def first_difference(
+    first: EnvConfig, second: EnvConfig, contract: ContractSpec
+) -> tuple[str, Any, Any] | None:
+    """The first option touching money in which two configurations differ, with both values; None without one.
+
+    A fee left to the contract equals the same fee given by number.
+    """
+    ours, theirs = _money(first, contract), _money(second, contract)
+    for name, value in ours.items():
+        if value != theirs[name]:
+            return name, value, theirs[name]
+    return None
+
+
+def require_own_rules(trained: EnvConfig, given: EnvConfig, contract: ContractSpec) -> None:
+    """ConfigError naming the first rule in which an evaluation differs from the agent's training."""
+    difference = first_difference(trained, given, contract)
+    if difference is not None:
+        name, own, other = difference
+        raise ConfigError(
+            f"the agent was trained with {name}={own!r} and would be evaluated with {other!r}; leave cfg out, or pass "
+            "other_rules=True to evaluate it under other rules on purpose"
+        )
+
+
+def _money(cfg: EnvConfig, contract: ContractSpec) -> dict[str, Any]:
+    rules = {
+        field.name: getattr(cfg, field.name)
+        for field in dataclasses.fields(cfg)
+        if field.name not in _NO_MONEY
+    }
+    for name in ("fee_per_side", "fee_rate"):
+        if rules[name] is None:
+            rules[name] = getattr(contract, name)
+    if rules["maker_fee"] is None:
+        rules["maker_fee"] = contract.maker_fee if contract.maker_fee is not None else rules["fee_per_side"]
+    return rules
