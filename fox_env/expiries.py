@@ -80,7 +80,8 @@ def _offset(day: np.datetime64, days: int, weekmask: str = "1111100") -> np.date
 
 def _first(month: np.datetime64) -> np.datetime64:
     """Return the first day of a month."""
-    return np.datetime64(month, "D")
+    day: np.datetime64 = month.astype("datetime64[D]")
+    return day
 
 
 def _weekday(number: int, weekday: str, days: int = 0) -> Callable[[np.datetime64], np.datetime64]:

@@ -1,0 +1,353 @@
+"""Continuous contracts: where rolls fall, what the gap is, and that no profit comes from a roll."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fox_env.bars import PRICES, Bars
+from fox_env.continuous import Roll, continuous, roll_schedule
+from fox_env.contracts import contract
+from fox_env.errors import ConfigError, DataError
+from fox_env.market import Market
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+TICK = 0.25
+MINUTE = np.timedelta64(60, "s")
+FIRST = datetime.date(2013, 11, 25)  # a Monday
+SESSION = 20
+
+
+def weekdays(number: int) -> list[np.datetime64]:
+    return [np.busday_offset(FIRST, i) for i in range(number)]
+
+
+def make(
+    volume: list[float],
+    *,
+    seed: int = 0,
+    level: float = 1_800.0,
+    start: str = "15:00",
+    interest: list[float] | None = None,
+    missing: float = 0.0,
+) -> Bars:
+    """One expiry: sessions of 20 minutes on weekdays, a walk in ticks; a day of volume 0 has no bars."""
+    rng = np.random.default_rng(seed)
+    days = [day for day, traded in zip(weekdays(len(volume)), volume, strict=True) if traded]
+    per_day = [traded for traded in volume if traded]
+    ts = np.concatenate(
+        [np.datetime64(f"{day}T{start}") + MINUTE * np.arange(1, SESSION + 1) for day in days]
+    )
+    close = level + TICK * np.cumsum(rng.integers(-4, 5, len(ts)))
+    open_ = close - TICK * rng.integers(-2, 3, len(ts))
+    high, low = np.maximum(open_, close) + TICK, np.minimum(open_, close) - TICK
+    columns = [ts, open_, high, low, close, np.repeat(per_day, SESSION) / SESSION]
+    keep = rng.random(len(ts)) >= missing
+    extra = {"bid": close - TICK}
+    if interest is not None:
+        extra["open_interest"] = np.repeat([x for x, v in zip(interest, volume, strict=True) if v], SESSION)
+    return Bars.from_arrays(
+        *(column[keep] for column in columns), extra={k: v[keep] for k, v in extra.items()}
+    )
+
+
+def three(missing: float = 0.0, seed: int = 0) -> dict[str, Bars]:
+    """Volume moves from December to March after day 3 and on to June after day 7, with a day back between."""
+    return {
+        "ESH4": make([1, 1, 2, 60, 70, 20, 80, 40, 9, 9], seed=seed + 1, level=1_795, missing=missing),
+        "ESZ3": make([90, 90, 80, 50, 60, 50, 10, 5, 1, 1], seed=seed, level=1_800),
+        "ESM4": make([1, 1, 1, 1, 1, 1, 30, 50, 60, 90], seed=seed + 2, level=1_790, missing=missing),
+    }
+
+
+def day_of(time: np.datetime64) -> int:
+    return int(np.busday_count(FIRST, time.astype("datetime64[D]")))
+
+
+def test_the_volume_rule_rolls_the_day_after_a_later_contract_traded_more() -> None:
+    rolls = roll_schedule(three())
+    assert [(roll.old, roll.new, day_of(roll.time)) for roll in rolls] == [
+        ("ESZ3", "ESH4", 4),
+        ("ESH4", "ESM4", 8),
+    ]
+    assert str(rolls[0].time).startswith("2013-11-29T15:01")
+
+
+def test_the_gap_is_the_difference_of_both_closes_at_the_last_common_bar() -> None:
+    expiries = three()
+    for roll in roll_schedule(expiries):
+        old, new = expiries[roll.old], expiries[roll.new]
+        rows = [int(np.searchsorted(bars.ts, roll.measured.astype(np.int64))) for bars in (old, new)]
+        assert roll.gap == new.close[rows[1]] - old.close[rows[0]]
+    spliced = continuous(expiries)
+    assert spliced.roll_gap is not None
+    set_rows = np.flatnonzero(spliced.roll_gap)
+    assert spliced.roll_gap[set_rows].tolist() == [roll.gap for roll in roll_schedule(expiries)]
+    assert spliced.ts[set_rows].tolist() == [roll.time.astype(np.int64) for roll in roll_schedule(expiries)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_price_changes_less_gaps_are_the_changes_of_the_contract_held(seed: int) -> None:
+    """Every bar, exactly in ticks: a position held through rolls earns what the contracts themselves moved."""
+    expiries = three(seed=seed)
+    spliced = continuous(expiries)
+    order = ["ESZ3", "ESH4", "ESM4"]
+    assert spliced.roll_gap is not None
+    changes = np.diff(spliced.close) - spliced.roll_gap[1:]
+    for row, change in enumerate(changes, start=1):
+        held = expiries[order[int(spliced.extra["contract"][row])]]
+        now = int(np.searchsorted(held.ts, spliced.ts[row]))
+        assert change / TICK == (held.close[now] - held.close[now - 1]) / TICK
+    assert len(spliced) == 10 * SESSION
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_where_the_new_contract_did_not_trade_in_the_last_minutes_the_spread_is_taken_to_last(
+    seed: int,
+) -> None:
+    expiries = three(missing=0.5, seed=seed)
+    spliced = continuous(expiries)
+    assert spliced.roll_gap is not None
+    for roll in roll_schedule(expiries):
+        row = int(np.searchsorted(spliced.ts, roll.time.astype(np.int64)))
+        then = roll.measured.astype(np.int64)
+        assert then <= spliced.ts[row - 1]
+        old, new = expiries[roll.old], expiries[roll.new]
+        own = new.close[np.searchsorted(new.ts, spliced.ts[row])] - new.close[np.searchsorted(new.ts, then)]
+        drift = spliced.close[row - 1] - old.close[np.searchsorted(old.ts, then)]
+        assert spliced.close[row] - spliced.close[row - 1] - spliced.roll_gap[row] == own - drift
+
+
+@settings(max_examples=40, deadline=None)
+@given(cut=st.integers(1, 10 * SESSION), rule=st.sampled_from(["volume", "open_interest", "calendar"]))
+def test_data_that_end_earlier_give_the_same_earlier_rolls(cut: int, rule: str) -> None:
+    expiries = {
+        name: Bars.from_arrays(
+            bars.ts, bars.open, bars.high, bars.low, bars.close, bars.volume,
+            extra={"open_interest": np.asarray(bars.volume) * 100},
+        )
+        for name, bars in three().items()
+    }  # fmt: skip
+    end = int(expiries["ESZ3"].ts[cut - 1])
+    shorter = {name: bars[: int(np.searchsorted(bars.ts, end, "right"))] for name, bars in expiries.items()}
+    whole = [
+        roll for roll in roll_schedule(expiries, rule, roll_days=15) if roll.time.astype(np.int64) <= end
+    ]
+    assert roll_schedule(shorter, rule, roll_days=15) == whole
+
+
+def test_open_interest_decides_by_the_last_value_of_the_day() -> None:
+    expiries = {
+        "ESZ3": make([9] * 5, interest=[90, 80, 60, 40, 20]),
+        "ESH4": make([1] * 5, seed=1, interest=[10, 30, 61, 70, 80]),
+    }
+    assert [day_of(roll.time) for roll in roll_schedule(expiries, "open_interest")] == [3]
+    assert roll_schedule(expiries, "volume") == []
+
+
+def test_the_calendar_rule_counts_business_days_before_the_expiry() -> None:
+    expiries = {"ESZ3": make([9] * 20), "ESH4": make([1] * 20, seed=1)}  # expires on Friday, 2013-12-20
+    assert str(roll_schedule(expiries, "calendar")[0].time)[:10] == "2013-12-12"  # roll_days of ES: 6
+    assert str(roll_schedule(expiries, "calendar", roll_days=8)[0].time)[:10] == "2013-12-10"
+    given = roll_schedule(expiries, "calendar", roll_days=1, expiry={"ESZ3": "2013-12-06"})
+    assert str(given[0].time)[:10] == "2013-12-05"
+    dated = [(datetime.date(2013, 12, 6), expiries["ESZ3"]), ("2014-03-21", expiries["ESH4"])]
+    assert str(roll_schedule(dated, "calendar")[0].time)[:10] == "2013-11-29"  # 5 days without a contract
+
+
+def test_the_calendar_rule_passes_through_the_months_of_the_contract() -> None:
+    expiries = {name: make([9] * 5, seed=i) for i, name in enumerate(["GCX3", "GCZ3", "GCF4", "GCG4"])}
+    rolls = roll_schedule(expiries, "calendar", roll_days=20)
+    assert [(roll.old, roll.new) for roll in rolls] == [("GCZ3", "GCG4")]
+    every = roll_schedule(expiries, "calendar", roll_days=20, contract=replace(contract("GC"), months=""))
+    assert [(roll.old, roll.new) for roll in every] == [("GCZ3", "GCF4")]
+
+
+def test_the_volume_rule_passes_over_a_month_that_hardly_trades() -> None:
+    expiries = {
+        "GCZ3": make([90, 50, 9]), "GCF4": make([1, 1, 1], seed=1), "GCG4": make([20, 60, 90], seed=2),
+    }  # fmt: skip
+    assert [(roll.old, roll.new) for roll in roll_schedule(expiries)] == [("GCZ3", "GCG4")]
+
+
+def test_a_contract_is_left_after_its_last_trading_day_whatever_the_volume() -> None:
+    expiries = {"ESZ3": make([9, 9, 9, 9]), "ESH4": make([1, 1, 1, 1], seed=1)}
+    rolls = roll_schedule(expiries, expiry={"ESZ3": "2013-11-26"})
+    assert [day_of(roll.time) for roll in rolls] == [2]
+
+
+def test_days_without_bars_of_the_contract_held_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    expiries = {"first": make([9, 9, 0, 0, 0]), "second": make([1, 1, 1, 1, 1], seed=1)}
+    with caplog.at_level(logging.WARNING):
+        spliced = continuous(expiries)
+    assert "1 of 5 trading days are missing, first 2013-11-27, where 'first' is held" in caplog.text
+    assert len(spliced) == 4 * SESSION
+
+
+def test_an_evening_session_belongs_to_the_next_day() -> None:
+    """The night session opens at 21:00 in Shanghai and is the first part of the next trading day."""
+
+    def two_sessions(volume: list[float], seed: int) -> Bars:
+        parts = [make(volume, seed=seed, start=start) for start in ("01:00", "13:00")]  # 09:00 and 21:00
+        order = np.argsort(np.concatenate([part.ts for part in parts]))
+        names = ("ts", "open", "high", "low", "close", "volume")
+        return Bars.from_arrays(*(np.concatenate([getattr(p, name) for p in parts])[order] for name in names))
+
+    expiries = {"rb1401": two_sessions([90, 5, 10], 0), "rb1405": two_sessions([10, 90, 90], 2)}
+    rolls = roll_schedule(expiries, "volume")
+    assert [str(roll.time)[:16] for roll in rolls] == ["2013-11-26T13:01"]
+
+
+def test_daily_bars_roll_at_the_next_day() -> None:
+    ts = np.array([np.datetime64(day, "ns") + np.timedelta64(1, "D") for day in weekdays(8)])
+    price = np.full(8, 100.0)
+
+    def daily(volume: list[float], level: float) -> Bars:
+        return Bars.from_arrays(ts, *[price + level] * 4, np.array(volume))
+
+    old, new = daily([9, 9, 9, 9, 9, 1, 1, 1], 0), daily([1, 1, 1, 1, 10, 9, 9, 9], 2)
+    spliced = continuous([("a", old), ("b", new)])
+    assert spliced.close.tolist() == [100.0] * 5 + [102.0] * 3
+    assert spliced.roll_gap is not None and spliced.roll_gap.tolist() == [0, 0, 0, 0, 0, 2, 0, 0]
+
+
+def test_adjusting_by_difference_removes_the_gaps_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    plain = continuous(three())
+    with caplog.at_level(logging.WARNING):
+        moved = continuous(three(), adjust="difference")
+    assert "adjusted by difference" in caplog.text
+    assert moved.roll_gap is None and moved.adjusted == "difference"
+    assert plain.roll_gap is not None and plain.adjusted == "none"
+    assert np.array_equal(np.diff(moved.close), np.diff(plain.close) - plain.roll_gap[1:])
+    last = plain.extra["contract"] == 2
+    for name in ("open", "high", "low", "close"):
+        assert np.array_equal(getattr(moved, name)[last], getattr(plain, name)[last])
+    assert np.array_equal(moved.close - moved.extra["bid"], plain.close - plain.extra["bid"])
+
+
+def test_adjusting_by_ratio_keeps_returns() -> None:
+    plain, moved = continuous(three()), continuous(three(), adjust="ratio")
+    rolls = roll_schedule(three())
+    assert moved.adjusted == "ratio" and moved.roll_gap is None
+    first = plain.extra["contract"] == 0
+    quotient = np.prod([roll.new_close / roll.old_close for roll in rolls])
+    assert moved.close[first] == pytest.approx(plain.close[first] * quotient, rel=1e-12)
+    row = int(np.searchsorted(moved.ts, rolls[0].time.astype(np.int64)))
+    expected = plain.close[row] / rolls[0].new_close  # the bar before is the measured one
+    assert moved.close[row] / moved.close[row - 1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_market_takes_adjustment_by_difference_and_refuses_ratio() -> None:
+    market = Market.from_bars(continuous(three(), adjust="difference"), "ES", warmup=0, cache=False)
+    assert len(market) == 10 * SESSION
+    with pytest.raises(DataError, match=r"adjusted by ratio, .* use|splice them with adjust='none'"):
+        Market.from_bars(continuous(three(), adjust="ratio"), "ES", warmup=0, cache=False)
+
+
+def test_a_roll_starts_a_session_where_time_passes_and_keeps_the_repairs() -> None:
+    expiries = three()
+    repaired = expiries["ESH4"]
+    expiries["ESH4"] = replace(repaired, repairs=("sort moved 2 rows, first row 3",))
+    spliced = continuous(expiries)
+    rows = np.flatnonzero(spliced.roll_gap)
+    assert spliced.gap[rows].all() and spliced.session_end[rows - 1].all()
+    assert spliced.repairs == ("ESH4: sort moved 2 rows, first row 3",)
+
+
+def test_one_expiry_is_the_series_itself() -> None:
+    bars = make([9, 9])
+    spliced = continuous({"ESZ3": bars}, adjust="ratio")
+    assert np.array_equal(spliced.close, bars.close) and spliced.roll_gap is None
+    assert spliced.adjusted == "none" and roll_schedule({"ESZ3": bars}) == []
+
+
+def test_a_roll_prints_as_one_line() -> None:
+    roll = Roll(
+        np.datetime64("2013-12-12T14:31", "ns"), "ESZ3", "ESH4", np.datetime64("2013-12-11", "ns"), 9.0, 8.5
+    )
+    assert str(roll) == "2013-12-12T14:31:00 UTC: ESZ3 -> ESH4, gap -0.5"
+
+
+A, B = make([9, 9, 1, 1]), make([1, 1, 9, 9], seed=1)
+LATE = make([0, 0, 9, 9], seed=1)
+
+
+@pytest.mark.parametrize(
+    ("expiries", "options", "error", "message"),
+    [
+        ({}, {}, DataError, "there are no expiries"),
+        ({"ESZ3": A}, {"roll": "oi"}, ConfigError, "Unknown roll='oi'; use one of volume, open_interest, calendar"),
+        ({"ESZ3": A}, {"adjust": "back"}, ConfigError, "Unknown adjust='back'; use one of none, difference, ratio"),
+        ({"ESZ3": A, "ESZ13": B}, {}, ConfigError, "'ESZ3' and 'ESZ13' are the same expiry"),
+        ({"ESZ3": A, "next": B}, {}, ConfigError, "the name 'next' says no expiry while others do"),
+        ({"ESZ3": A}, {"expiry": {"ESH4": "2014-03-21"}}, ConfigError, "names 'ESH4', which is not among"),
+        ({"ESZ3": A}, {"expiry": {"ESZ3": "soon"}}, ConfigError, "the expiry of 'ESZ3' must be a date"),
+        ({"ESZ3": A}, {"expiry": {"ESZ3": "2013-01-01"}}, DataError, "all contracts are left before 2013-11-25"),
+        ({"a": A, "b": B}, {"roll": "calendar"}, ConfigError, "needs the expiry of 'a'; give contract="),
+        ({"ESZ3": A, "ESH4": B}, {"roll": "open_interest"}, DataError, "column open_interest, which the bars"),
+        ({"GCX3": A}, {"roll": "calendar"}, DataError, "no expiry is in the months GJMQZ of GC"),
+        ({"ESZ3": replace(A, volume=None)}, {}, DataError, "needs the volume, which the bars of 'ESZ3' lack"),
+        ({"ESZ3": replace(A, adjusted="ratio")}, {}, DataError, "the bars of 'ESZ3' are spliced already"),
+        ({"ESZ3": A}, {"contract": "??"}, ConfigError, "Unknown contract '??'"),
+        (
+            {"ESZ3": A, "ESH4": LATE}, {"expiry": {"ESZ3": "2013-11-26"}}, DataError,
+            "'ESZ3' and 'ESH4' have no bar at the same time from 2013-11-26T15:01 to 2013-11-26T15:20 UTC, the last "
+            "day before the roll at 2013-11-27T15:01",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_spliced_is_refused_in_one_sentence(
+    expiries: dict[str, Bars], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        continuous(expiries, **options)
+    assert message in str(caught.value)
+
+
+def test_no_ratio_exists_of_negative_prices() -> None:
+    low = {
+        name: replace(bars, **{price: getattr(bars, price) - 1_900 for price in PRICES})
+        for name, bars in three().items()
+    }
+    with pytest.raises(DataError, match=r"only positive prices have a ratio; use adjust='difference'"):
+        continuous(low, adjust="ratio")
+    spliced = continuous(low, adjust="none")
+    assert spliced.roll_gap is not None and np.count_nonzero(spliced.roll_gap) == 2
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared market data are not here")
+def test_the_volume_of_real_contracts_moves_in_december_2013() -> None:
+    """14 separate days of 2013: the March contract outsells the December one on the 18th, not on the 3rd."""
+    frame = pl.read_csv(
+        SHARED / "LEAN_ES_minute_trade.csv.gz", try_parse_dates=True, schema_overrides={"expiry": pl.String}
+    ).filter(pl.col("datetime_utc").dt.year() == 2013)
+    columns = ("open", "high", "low", "close", "volume")
+    expiries = {
+        str(key[0]): Bars.from_arrays(
+            rows["datetime_utc"].to_numpy() + MINUTE,
+            *(rows[name].cast(pl.Float64).to_numpy() for name in columns),
+        )
+        for key, rows in frame.sort("datetime_utc").group_by("expiry", maintain_order=True)
+    }
+    rolls = roll_schedule(expiries, contract="ES")
+    assert [(roll.old, roll.new) for roll in rolls] == [("201312", "201403")]
+    assert str(rolls[0].time)[:16] == "2013-12-18T23:01"  # the session of the 19th opens
+    assert str(rolls[0].measured)[:16] == "2013-12-18T22:15"
+    assert rolls[0].gap == -6.25
+    spliced = continuous(expiries, contract="ES")
+    assert len(spliced) == 16_096 + 1_367
+    with pytest.raises(
+        DataError, match=r"'201312' and '201403' have no bar at the same time from 2013-12-03"
+    ):
+        continuous(expiries, "calendar", contract="ES")
