@@ -16,7 +16,7 @@ from fox_env.bars import Flag, Int
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
 
-__all__ = ["TEMPLATES", "Sessions", "Template", "find_sessions"]
+__all__ = ["ALIASES", "TEMPLATES", "Sessions", "Template", "find_sessions"]
 
 Days = NDArray[np.datetime64]
 _DAY_NS = 86_400_000_000_000
@@ -106,6 +106,7 @@ Eurex, are the widest ones here and narrowed to those in use by :meth:`Sessions.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {"CME": "CME_EQUITY", "EQUITY": "NYSE", "NASDAQ": "NYSE", "FOREX": "FX", "CRYPTO": "24/7"}
 )
+"""Other names of templates."""
 
 
 @dataclass(frozen=True)
