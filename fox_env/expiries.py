@@ -12,10 +12,10 @@ import numpy as np
 MONTH_CODES = "FGHJKMNQUVXZ"
 """Letters of the delivery months January to December, as all exchanges outside Asia use them."""
 
-_CODED = re.compile(rf"(?P<root>.+?)\s?(?P<code>[{MONTH_CODES}])(?P<year>\d{{1,2}}|\d{{4}})")
+_CODED = re.compile(rf"(?P<root>[^\s-]+?)\s?(?P<code>[{MONTH_CODES}])(?P<year>\d{{1,2}}|\d{{4}})")
 _DASHED = re.compile(r"(?P<root>\S+) (?P<month>\d{2})-(?P<year>\d{2})")
 _NUMBERED = re.compile(r"(?P<root>[A-Za-z]+)(?P<year>\d{1,2})(?P<month>\d{2})")
-_BARE = re.compile(r"(?P<year>\d{4})-?(?P<month>\d{2})")
+_BARE = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<month>\d{2})")
 _CENTURY_TURN = 70
 """Two-digit years from here on belong to the 20th century."""
 

@@ -88,8 +88,8 @@ def arrange(
     else:
         odd = next(item.name for item in items if not (item.last_day or item.delivery))
         raise ConfigError(
-            f"Continuous contract: the name {odd!r} says no expiry while others do; name all like 'ESZ3', or "
-            "give the last trading day of each with expiry={name: date}."
+            f"Continuous contract: the name {odd!r} says no expiry while others do; leave it out, or give the "
+            "last trading day of each with expiry={name: date}."
         )
     order = sorted(range(len(items)), key=keys.__getitem__)
     for one, two in itertools.pairwise(order):
