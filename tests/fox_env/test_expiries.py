@@ -31,7 +31,9 @@ def test_a_name_says_its_delivery_month(name: str, after: tuple[int, int], deliv
     assert parsed is not None and parsed.delivery(after) == delivery
 
 
-@pytest.mark.parametrize("name", ["ES", "6E", "front", "rb2113", "201313", "ES 13-24", "20131220", "ESH4-ESM4", "118012", ""])
+@pytest.mark.parametrize(
+    "name", ["ES", "6E", "front", "rb2113", "201313", "ES 13-24", "20131220", "ESH4-ESM4", "118012", ""]
+)
 def test_other_names_say_none(name: str) -> None:
     assert parse_name(name) is None
 
