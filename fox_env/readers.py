@@ -1,76 +1,77 @@
-"""Read bars from CSV (plain or gzip) and Parquet files, recognised by content; write them as Parquet."""
+"""Read price bars from files and frames of every kind, recognised by content; write them as Parquet."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.bars import PRICES, Bars, Flag, Float, Int, first_fault, median_interval
+from fox_env.bars import PRICES, Bars
 from fox_env.errors import ConfigError, DataError
-from fox_env.reading.table import Table
-from fox_env.reading.text import read_table
-from fox_env.reading.timestamps import ParsedTimes, check_zone, parse_epoch, parse_text, wall_to_utc
+from fox_env.reading.columns import BarColumns
+from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_columns
+from fox_env.reading.layout import Hints
+from fox_env.reading.sources import Piece, check_format, pieces_of, shortest_interval
+from fox_env.repair import check_repairs
 
-if TYPE_CHECKING:
-    import polars as pl
+__all__ = ["list_symbols", "read_bars", "read_columns", "read_symbols", "write_bars"]
 
-_NAMES: dict[str, tuple[str, ...]] = {
-    "open": ("open", "o", "open_price"),
-    "high": ("high", "h", "high_price"),
-    "low": ("low", "l", "low_price"),
-    "close": ("close", "c", "close_price", "last"),
-    "volume": ("volume", "vol", "v", "tick_volume", "tickvol"),
-    "roll_gap": ("roll_gap",),
-}
-_FULL_TIMES = (
-    "ts", "timestamp", "datetime", "date_time", "ts_event", "close_time", "open_time", "__index_level_0__",
-)  # fmt: skip
-_OPENING_TIMES = ("ts_event", "open_time")
-_CONTRACT_NAMES = ("symbol", "ticker", "contract", "instrument", "instrument_id", "expiry")
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Parsed, not yet checked, columns of one table."""
-
-    table: Table
-    ts: Int
-    prices: dict[str, Float]
-    volume: Float | None
-    roll_gap: Float | None
-    flags: dict[str, Flag]
-    extra: dict[str, Float]
+_SHOWN_SYMBOLS = 10
 
 
 def read_bars(
-    path: str | Path, tz: str | None = None, label: str | None = None, format: str | None = None
+    source: object,
+    tz: str | None = None,
+    label: str | None = None,
+    format: str | None = None,
+    *,
+    symbol: str | None = None,
+    bars: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    price_scale: float | None = None,
+    date_order: str | None = None,
+    repair: Iterable[str] = (),
 ) -> Bars:
-    """Read price bars from a file; the format follows from the content, never from the suffix.
+    """Read the price bars of one instrument; the format follows from the content, never from the suffix.
 
-    Read are CSV with a header line (comma, semicolon or tab; plain or gzip) and Parquet. Column names count
-    in any case: a time (``timestamp``, ``datetime``, ``date`` with or without ``time``, ...; ISO, compact or
-    slashed with the year first, or an epoch in s, ms, us or ns), ``open``, ``high``, ``low``, ``close`` (or
-    ``last``), and optionally ``volume`` and ``roll_gap``. Every other numeric column is kept in
-    ``Bars.extra``; columns of text are left out, and so is a volume column without any value.
+    Read are text tables (CSV and its relatives, plain, gzip, Zstandard or in a zip), Parquet, Arrow IPC,
+    Databento's DBN, and frames of polars, pandas and pyarrow. docs/reading.md lists the layouts of vendors
+    that are recognised, with the zone and the end of the bar that their times mark. Every numeric column
+    that is not a price or volume is kept in ``Bars.extra``; columns of text are left out, and so is a volume
+    column without any value. A file whose rows run from the newest to the oldest is read in time order.
 
     Parameters
     ----------
-    path : str or Path
-        The file.
+    source : str, Path, frame, or list or tuple of these
+        Where the bars are. Several sources are joined in time order; rows that overlap must agree.
     tz : str, optional
-        IANA zone of wall-clock times. Needed unless the times are epochs, carry offsets, or their column's
-        name ends in ``_utc``; ignored then. An hour that occurs twice is resolved by row order or refused.
+        IANA zone of wall-clock times. Needed unless the times are epochs, carry offsets, their column's name
+        ends in ``_utc``, or the layout fixes it; ignored where the times are in UTC already. An hour that
+        occurs twice is resolved by row order or refused.
     label : {"close", "open"}, optional
-        Which end of a bar its time marks. Times of the open are moved to the close by the median interval.
-        Default "close", except "open" for bare dates and for the columns ``ts_event`` and ``open_time``.
-    format : {"csv", "parquet"}, optional
-        Refuse a file whose content is something else.
+        Which end of a bar its time marks, by default as the layout has it. Times of the open are moved to
+        the close by the length of the bar: as recorded, else the median interval of the instrument with the
+        shortest one. Bare dates close at the next one.
+    format : str, optional
+        Insist on a container ("csv", "parquet", "arrow", "dbn") or on a layout such as "metatrader".
+    symbol : str, optional
+        Instrument to pick from a source of several; see :func:`list_symbols`.
+    bars : str, optional
+        Size of the bars to make: needed for trades and quotes, and makes coarser bars of bars. A time
+        ("1min", "5min", "1h", "1d"), trades ("500t"), contracts ("1000v") or money ("1000000d").
+    columns : mapping of str to str, optional
+        Roles and the columns that have them, such as ``{"time": "Stamp", "close": "Settle"}``. Bars of the
+        closes alone need ``{"close": ...}``.
+    price_scale : float, optional
+        Multiply prices by this, such as 1e-4 for prices stored times 10000.
+    date_order : {"ymd", "dmy", "mdy"}, optional
+        Order in dates such as 01/02/2024; needed where the file leaves it open.
+    repair : iterable of str, optional
+        Repairs of :data:`fox_env.repair.REPAIRS`; what they changed is kept in ``Bars.repairs``.
 
     Returns
     -------
@@ -80,48 +81,89 @@ def read_bars(
     Raises
     ------
     DataError
-        The file cannot be read, or holds rows that bars may not have; the message names row (from 0), line
-        and column.
+        A source cannot be read, holds several instruments and none is picked, or has rows that bars may not
+        have; the message names the file, row (from 0), line and column, and the mend.
     ConfigError
-        `tz`, `label` or `format` is not a known value.
+        An option has an unknown value.
     """
-    columns = _read(path, tz, label, format)
-    found = first_fault(columns.ts, columns.prices, columns.volume)
-    if found is not None:
-        fault, row = found
-        mend = "correct or remove the row"
-        if fault.kind in ("order", "duplicate"):
-            mend = _order_mend(columns.table.frame)
-        raise columns.table.error(row, fault.column, f"{fault.describe(row)}; {mend}")
-    if columns.roll_gap is not None and (bad := np.flatnonzero(~np.isfinite(columns.roll_gap))).size:
-        raise columns.table.error(int(bad[0]), "roll_gap", "the value is not finite; write 0 for no roll")
-    return Bars.from_arrays(
-        columns.ts,
-        **columns.prices,
-        volume=columns.volume,
-        roll_gap=columns.roll_gap,
-        session_end=columns.flags.get("session_end"),
-        gap=columns.flags.get("gap"),
-        extra=columns.extra,
-    )
+    hints = _hints(tz, label, format, columns, price_scale, date_order)
+    repairs = check_repairs(repair)
+    pieces = _pick(_pieces(source, hints), symbol)
+    return _build(pieces, hints, bars, repairs)
+
+
+def read_symbols(
+    source: object,
+    tz: str | None = None,
+    label: str | None = None,
+    format: str | None = None,
+    *,
+    bars: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    price_scale: float | None = None,
+    date_order: str | None = None,
+    repair: Iterable[str] = (),
+) -> dict[str, Bars]:
+    """Read the bars of every instrument of a source; the options are those of :func:`read_bars`.
+
+    Returns
+    -------
+    dict of str to Bars
+        In the order in which the instruments first occur. A source that names none has the name "".
+    """
+    hints = _hints(tz, label, format, columns, price_scale, date_order)
+    repairs = check_repairs(repair)
+    named = _pieces(source, hints)
+    return {name: _build(pieces, hints, bars, repairs) for name, pieces in named.items()}
+
+
+def list_symbols(source: object) -> list[str]:
+    """Return the instruments of a source in the order in which they first occur; empty where it names none.
+
+    Raises
+    ------
+    DataError
+        The source cannot be read.
+    """
+    return [name for name in _pieces(source, Hints(), timed=False) if name]
 
 
 def read_columns(
-    path: str | Path, tz: str | None = None, label: str | None = None, format: str | None = None
+    source: object,
+    tz: str | None = None,
+    label: str | None = None,
+    format: str | None = None,
+    *,
+    symbol: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    price_scale: float | None = None,
+    date_order: str | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Read a file as :func:`read_bars` does, but without refusing faulty rows, for :func:`validate_bars`.
+    """Read bars as :func:`read_bars` does, but without refusing faulty rows, for :func:`validate_bars`.
 
     Returns
     -------
     dict of str to array, shape (T,)
         ``ts`` (int64 ns UTC at the bar's close), ``open``, ``high``, ``low``, ``close`` and, where the file
-        has them, ``volume`` and further columns of numbers (float64; NaN where a cell is empty).
+        has it, ``volume`` (float64; NaN where a cell is empty), and the further columns by name.
     """
-    columns = _read(path, tz, label, format)
-    arrays: dict[str, NDArray[Any]] = {**columns.extra, "ts": columns.ts, **columns.prices}
-    if columns.volume is not None:
-        arrays["volume"] = columns.volume
-    return arrays
+    hints = _hints(tz, label, format, columns, price_scale, date_order)
+    parsed = [piece_columns(piece, hints) for piece in _pick(_pieces(source, hints), symbol)]
+    found: dict[str, NDArray[Any]] = {}
+    for name in ("ts", *PRICES, "volume"):
+        arrays = [_column(columns, name) for columns in parsed]
+        if not any(values is None for values in arrays):
+            found[name] = np.concatenate([values for values in arrays if values is not None])
+    for name in parsed[0].extra:
+        if name not in found and all(name in columns.extra for columns in parsed):
+            found[name] = np.concatenate([columns.extra[name] for columns in parsed])
+    return found
+
+
+def _column(columns: BarColumns, name: str) -> NDArray[Any] | None:
+    if name in PRICES:
+        return columns.prices[name]
+    return columns.ts if name == "ts" else columns.volume
 
 
 def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
@@ -156,174 +198,69 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
         raise DataError(f"{path}: the file cannot be written: {error.strerror or error}.") from error
 
 
-def _read(path: str | Path, tz: str | None, label: str | None, format: str | None) -> _Columns:
-    if tz is not None:
-        check_zone(tz)
-    if label not in (None, "open", "close"):
-        raise ConfigError(f"Unknown label={label!r}; use 'open' or 'close'.")
-    if format not in (None, "csv", "parquet"):
-        raise ConfigError(f"Unknown format={format!r}; use 'csv' or 'parquet'.")
-    return _columns(read_table(Path(path), format), tz, label)
+def _hints(
+    tz: str | None,
+    label: str | None,
+    format: str | None,
+    columns: Mapping[str, str] | None,
+    price_scale: float | None,
+    date_order: str | None,
+) -> Hints:
+    check_format(format)
+    hints = Hints(tz, label, format, {} if columns is None else columns, price_scale, date_order)
+    hints.check()
+    return hints
 
 
-def _plain(name: str) -> str:
-    """Reduce ``<DATE>``, ``1. Open``, ``Date Time`` to ``date``, ``open``, ``date_time``."""
-    name = re.sub(r"^\d+\.\s*", "", name.strip().strip("\"'<>").strip())
-    return re.sub(r"[\s_-]+", "_", name).casefold()
+def _pieces(source: object, hints: Hints, timed: bool = True) -> dict[str, list[Piece]]:
+    """Return the pieces of every instrument by name, of all sources in turn."""
+    sources = source if isinstance(source, list | tuple) else [source]
+    if not sources:
+        raise ConfigError("The list of sources is empty; give at least one path or frame.")
+    named: dict[str, list[Piece]] = {}
+    for one in sources:
+        pieces = list(pieces_of(one, hints))
+        if timed and len(pieces) > 1:
+            interval = shortest_interval(pieces, hints)
+            pieces = [replace(piece, interval=piece.interval or interval) for piece in pieces]
+        for piece in pieces:
+            named.setdefault(piece.table.symbol or "", []).append(piece)
+    return named
 
 
-def _columns(table: Table, tz: str | None, label: str | None) -> _Columns:
-    """Find the columns by name and parse them."""
-    by_name: dict[str, str] = {}
-    for column in table.frame.columns:
-        by_name.setdefault(_plain(column), column)
-    times = _time_columns(by_name)
-    roles = {
-        role: next(by_name[n] for n in names if n in by_name)
-        for role, names in _NAMES.items()
-        if any(n in by_name for n in names)
-    }
-    lacking = ([] if times else ["a time"]) + [name for name in PRICES if name not in roles]
-    if lacking:
-        shown = ", ".join(column[:30] for column in table.frame.columns[:12])
-        more = f" and {table.frame.width - 12} more" if table.frame.width > 12 else ""
-        raise DataError(
-            f"{table.source}: no column for {', '.join(lacking)} among {shown}{more}; needed are a time "
-            "(timestamp, or date and time), open, high, low, close, and optionally volume."
-        )
-    ts = _bar_closes(table, times, tz, label)
-    numbers = {role: _numbers(table, column) for role, column in roles.items()}
-    volume = numbers.get("volume")
-    taken = {*times, *roles.values()}
-    flags: dict[str, Flag] = {}
-    extra: dict[str, Float] = {}
-    for column in table.frame.columns:
-        if column in taken:
-            continue
-        if column in ("session_end", "gap") and table.frame.schema[column].is_(_boolean()):
-            flags[column] = table.frame[column].fill_null(False).to_numpy()
-        elif (values := _extra_numbers(table.frame[column])) is not None:
-            extra[column] = values
-    return _Columns(
-        table,
-        ts,
-        {name: numbers[name] for name in PRICES},
-        None if volume is None or np.isnan(volume).all() else volume,
-        numbers.get("roll_gap"),
-        flags,
-        extra,
-    )
-
-
-def _boolean() -> pl.DataType:
-    import polars as pl
-
-    return pl.Boolean()
-
-
-def _time_columns(by_name: dict[str, str]) -> list[str]:
-    """Return the column that holds the time, or a date column and a time-of-day column, or nothing."""
-    for name in _FULL_TIMES:
-        for variant in (f"{name}_utc", name):
-            if variant in by_name:
-                return [by_name[variant]]
-    date, time = (by_name.get(f"{name}_utc", by_name.get(name)) for name in ("date", "time"))
-    return [column for column in (date, time) if column is not None]
-
-
-def _bar_closes(table: Table, times: list[str], tz: str | None, label: str | None) -> Int:
-    """Return the close of every bar in ns since 1970 UTC."""
-    column = " and ".join(times)
-    parsed = _parse_times(table, times)
-    ts = parsed.ns
-    if not parsed.utc and not _plain(times[-1]).endswith("_utc"):
-        if tz is None:
+def _pick(named: Mapping[str, list[Piece]], symbol: str | None) -> list[Piece]:
+    """Return the pieces of the instrument asked for, or of the only one."""
+    source = next(iter(named.values()))[0].table.source
+    shown = ", ".join(list(named)[:_SHOWN_SYMBOLS])
+    shown += f" and {len(named) - _SHOWN_SYMBOLS} more" if len(named) > _SHOWN_SYMBOLS else ""
+    if symbol is None:
+        if len(named) > 1:
             raise DataError(
-                f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
-                "tz='America/Chicago' for exchange time, or tz='UTC'."
+                f"{source}: holds {len(named)} instruments ({shown}); pass symbol= with one of them, or use "
+                "read_symbols."
             )
-        ts = wall_to_utc(ts, tz, lambda row, message: table.error(row, column, message))
-    opening = parsed.date_only or _plain(times[0]).removesuffix("_utc") in _OPENING_TIMES
-    if (label or ("open" if opening else "close")) == "close":
-        return ts
-    interval = median_interval(ts)
-    if interval == 0:
+        return next(iter(named.values()))
+    if symbol not in named:
+        holds = f"holds {shown}" if list(named) != [""] else "names no instrument"
         raise DataError(
-            f"{table.source}: times of the bar's open need at least two rows to find the interval; "
-            "give more rows or pass label='close'."
+            f"{source}: {holds}, not symbol={symbol!r}; use one that list_symbols gives, or none."
         )
-    return ts + interval
+    return named[symbol]
 
 
-def _parse_times(table: Table, times: list[str]) -> ParsedTimes:
-    """Parse the time column, or the date and time-of-day columns together."""
-    import polars as pl
+def _build(pieces: Sequence[Piece], hints: Hints, size: str | None, repairs: Sequence[str]) -> Bars:
+    """Make the bars of one instrument."""
+    from fox_env.reading.events import bars_from_events, events_of
+    from fox_env.reading.resample import resample
 
-    column = " and ".join(times)
-
-    def error(row: int, message: str) -> DataError:
-        return table.error(row, column, message)
-
-    series = table.frame[times[0]]
-    dtype = series.dtype
-    if len(times) == 2:
-        parts = [table.frame[name].cast(pl.String).str.strip_chars() for name in times]
-        return parse_text(parts[0] + " " + parts[1], error)
-    if dtype == pl.String:
-        return parse_text(series, error)
-    if series.null_count():
-        raise error(int(series.is_null().to_numpy().argmax()), "the time is missing; fill or remove the row")
-    if isinstance(dtype, pl.Datetime):
-        ns = series.dt.cast_time_unit("ns").dt.timestamp("ns").to_numpy()
-        return ParsedTimes(ns, utc=dtype.time_zone is not None, date_only=False)
-    if dtype == pl.Date:
-        ns = series.cast(pl.Datetime("ns")).dt.timestamp("ns").to_numpy()
-        return ParsedTimes(ns, utc=False, date_only=True)
-    if dtype.is_integer():
-        return parse_epoch(series.cast(pl.Int64).to_numpy(), error)
-    raise DataError(
-        f"{table.source}: column {column} has type {dtype}, which is not a time; store a datetime."
-    )
-
-
-def _numbers(table: Table, column: str) -> Float:
-    """Return a column as float64 with NaN for empty cells; refuse a cell that is not a number."""
-    import polars as pl
-
-    series = table.frame[column]
-    if series.dtype == pl.String:
-        series = series.str.strip_chars()
-        series = series.set(series == "", None)
-    elif not series.dtype.is_numeric():
-        raise DataError(f"{table.source}: column {column} has type {series.dtype}, which is not a number.")
-    values = series.cast(pl.Float64, strict=False)
-    wrong = (values.is_null() & series.is_not_null()).to_numpy()
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise table.error(
-            row,
-            column,
-            f"{series[row]!r} is not a number; write it with a decimal point and no thousands separators",
-        )
-    return values.fill_null(np.nan).to_numpy()
-
-
-def _extra_numbers(series: pl.Series) -> Float | None:
-    """Return a further column as float64 if all its filled cells are numbers, else None."""
-    import polars as pl
-
-    if series.dtype == pl.String:
-        series = series.str.strip_chars()
-        series = series.set(series == "", None)
-    elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
-        return None
-    values = series.cast(pl.Float64, strict=False)
-    return None if values.null_count() != series.null_count() else values.fill_null(np.nan).to_numpy()
-
-
-def _order_mend(frame: pl.DataFrame) -> str:
-    """Say how to bring rows into order; several contracts in one file are the usual cause."""
-    for column in frame.columns:
-        if _plain(column) in _CONTRACT_NAMES and (count := frame[column].n_unique()) > 1:
-            return f"column {column} holds {count} values: keep the rows of one contract"
-    return "sort the rows by time and keep one row per time"
+    kinds = {piece.layout.kind for piece in pieces}
+    source = pieces[0].table.source
+    if kinds == {"bars"}:
+        made = join_bars([(piece.table.source, piece_bars(piece, hints, repairs)) for piece in pieces])
+        return made if size is None else resample(made, size)
+    if "bars" in kinds:
+        raise DataError(f"{source}: is joined with a source of another kind; give bars only, or trades only.")
+    if size is None:
+        what = " and ".join(sorted(kinds))
+        raise DataError(f"{source}: holds {what}, not bars; pass bars= with a size such as bars='1min'.")
+    return bars_from_events(events_of(joined_events(pieces, hints, repairs)), size)

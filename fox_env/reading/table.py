@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from fox_env.bars import Int
 from fox_env.errors import DataError
@@ -31,6 +33,12 @@ class Table:
         What the rows are.
     notes : tuple of str
         A sentence about each kind of row of the source that the frame leaves out.
+    delimiter : str
+        What parts the fields of a text.
+    symbol : str or None
+        The instrument where the container names it; None where a column may.
+    rows : int64 array, shape (T,), or None
+        Row of the source per row, from 0, where the frame holds only some of them or in another order.
     """
 
     source: str
@@ -38,8 +46,25 @@ class Table:
     lines: Int | None = None
     kind: Kind = "bars"
     notes: tuple[str, ...] = ()
+    delimiter: str = ","
+    symbol: str | None = None
+    rows: Int | None = None
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""
         line = "" if self.lines is None else f" (line {self.lines[row]})"
-        return DataError(f"{self.source}: row {row}{line}, column {column}: {message}.")
+        number = row if self.rows is None else self.rows[row]
+        return DataError(f"{self.source}: row {number}{line}, column {column}: {message}.")
+
+    def take(self, rows: Int) -> Table:
+        """Return some rows, in the order given; errors still name their places in the source."""
+        return replace(
+            self,
+            frame=self.frame[rows],
+            lines=None if self.lines is None else self.lines[rows],
+            rows=rows if self.rows is None else self.rows[rows],
+        )
+
+    def reversed(self) -> Table:
+        """Return the rows in reverse order."""
+        return self.take(np.arange(self.frame.height - 1, -1, -1, dtype=np.int64))

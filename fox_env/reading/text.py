@@ -1,176 +1,384 @@
-"""Files as tables: recognise the content of a market-data file and read its cells."""
+"""CSV-like text as tables: encoding, delimiter, header or none, and rows that do not fit."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
-import zlib
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fox_env.bars import PRICES
 from fox_env.errors import DataError
+from fox_env.reading.content import Content
+from fox_env.reading.dialects import BACKTRADER, YFINANCE, Dialect, field_kind, role_of
 from fox_env.reading.table import Table
 
-_MAX_BYTES = 2 * 1024**3
-"""Largest content that is read, after decompression: bounds the memory that a hostile archive can claim."""
+if TYPE_CHECKING:
+    import polars as pl
 
-_UNREAD = (
-    (b"PK\x03\x04", "a zip archive", "extract the CSV file inside and read that"),
-    (b"DBN", "a DBN file", "convert it to CSV or Parquet with Databento's tools"),
-    (b"\x28\xb5\x2f\xfd", "Zstandard data (as DBN files are)", "unpack and convert them to CSV or Parquet"),
-    (b"ARROW1", "an Arrow IPC file", "write it as Parquet"),
-    (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
-)  # fmt: skip
+_DELIMITERS = "\t;|,"
+_SAMPLE_LINES = 200
+_PREAMBLE_LINES = 20
+_NUMBER = re.compile(r"\s*-?(?:\d{1,7}|\d{1,12}\.\d{0,9})\s*")
+_STRING_ROLES = ("time", "date", "clock", "symbol", "side")
 
 
-def read_table(path: Path, format: str | None) -> Table:
-    """Read a file into a frame; cells of text files stay text, so that a bad one can be shown as it stands.
+@dataclass(frozen=True)
+class TextRows:
+    r"""The rows of a text file and what its first lines say of them.
 
-    Parameters
+    Attributes
     ----------
-    path : Path
-        A CSV file (plain or gzip) with a header line, or a Parquet file; recognised by content.
-    format : {"csv", "parquet"} or None
-        Refuse a file whose content is something else.
+    source : str
+    rows : bytes
+        UTF-8 with ``\\n`` as line end, without the header.
+    first_line : int
+        Line of the file at which `rows` begins, from 1.
+    names : list of str
+        Distinct names of the columns; ``column_0``, ... where the file has no header.
+    written : list of str
+        The names as written.
+    headed : bool
+    delimiter : str
+    sample : list of list of str
+        The fields of the first rows.
+    dialect : Dialect or None
+        Where the first lines alone decide it.
+    instruments : dict of str to list of int
+        Positions of the columns of each instrument where they stand side by side; else empty.
+    """
+
+    source: str
+    rows: bytes
+    first_line: int
+    names: list[str]
+    written: list[str]
+    headed: bool
+    delimiter: str
+    sample: list[list[str]]
+    dialect: Dialect | None = None
+    instruments: dict[str, list[int]] | None = None
+
+
+def open_text(content: Content) -> TextRows:
+    """Find the encoding, the delimiter and the header of a text.
 
     Raises
     ------
     DataError
-        The file cannot be read or is of another kind.
+        The text has no rows, is not text, or has a header that cannot be understood.
     """
-    source = str(path)
-    data = _content(path, source)
-    kind = "parquet" if data.startswith(b"PAR1") else "csv"
-    if format not in (None, kind):
-        raise DataError(
-            f"{source}: format={format!r} was asked for, but the content is {kind}; drop the format."
-        )
-    return _parquet_table(data, source) if kind == "parquet" else _csv_table(data, source)
-
-
-def _content(path: Path, source: str) -> bytes:
-    """Return the bytes of a file, decompressed if they are gzip; refuse what no reader here understands."""
-    if path.is_dir():
-        raise DataError(f"{source}: is a directory; name a file in it.")
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise DataError(f"{source}: there is no such file; check the path.") from None
-    except OSError as error:
-        raise DataError(f"{source}: the file cannot be read: {error.strerror}.") from error
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            with gzip.open(io.BytesIO(data)) as unpacked:
-                data = unpacked.read(_MAX_BYTES + 1)
-        except (EOFError, OSError, zlib.error):
-            raise DataError(
-                f"{source}: the gzip data are cut short or damaged; fetch the file again."
-            ) from None
-    if len(data) > _MAX_BYTES:
-        raise DataError(f"{source}: holds more than {_MAX_BYTES:,} bytes; split it.")
-    if not data.strip():
-        raise DataError(f"{source}: the file is empty; give a file with a header line and rows.")
-    for magic, what, mend in _UNREAD:
-        if data.startswith(magic):
-            raise DataError(f"{source}: is {what}, which is not read yet; {mend}.")
-    return data
-
-
-def _parquet_table(data: bytes, source: str) -> Table:
-    import polars as pl
-
-    try:
-        frame = pl.read_parquet(io.BytesIO(data))
-    except (pl.exceptions.PolarsError, OSError):
-        raise DataError(
-            f"{source}: the Parquet data are cut short or damaged; write the file again."
-        ) from None
-    if frame.height == 0:
-        raise DataError(f"{source}: there are no rows; give at least one bar.")
-    return Table(source, frame, None)
-
-
-def _csv_table(data: bytes, source: str) -> Table:
-    """Find the delimiter and the header line, and read the cells."""
-    import polars as pl
-
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    source = content.source
+    data = _utf8(content.data, source)
     if (position := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, position) + 1
         raise DataError(
-            f"{source}: line {line} holds a NUL byte, so this is not a clean text file; export it again."
+            f"{source}: line {_line_of(data, position)} holds a NUL byte, so this is not a clean text file; "
+            "export it again."
         )
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{source}: line {line} is not UTF-8 text; save the file as UTF-8.") from None
-    body = text.lstrip("\n")
-    header_line = len(text) - len(body) + 1
-    header, _, rows = body.partition("\n")
-    delimiter = max(",;\t", key=header.count)
-    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
-    if all(_is_datum(name) for name in names):
-        raise DataError(
-            f"{source}: has no header line, which is not read yet; add one such as "
-            f"{delimiter.join(('timestamp', *PRICES, 'volume'))} above line {header_line}."
-        )
-    if not rows.strip():
+    start = _first_line(data, source)
+    if b'{"' in data[start : start + 65_536].partition(b"\n")[0]:
+        raise DataError(f"{source}: holds JSON records, not a table; write a table as CSV or Parquet.")
+    delimiter = _delimiter(data[start : start + 65_536])
+    start, fields = _skip_preamble(data, start, delimiter)
+    if _is_headless(fields):
+        sample = _split(data[start:], delimiter, _SAMPLE_LINES)
+        names = [f"column_{i}" for i in range(len(fields))]
+        return TextRows(source, data[start:], _line_of(data, start), names, names, False, delimiter, sample)
+    return _headed(data, start, delimiter, source)
+
+
+def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
+    """Read the header line, which starts at a position, and see how the first row fits to it."""
+    end = data.find(b"\n", start)
+    end = len(data) if end < 0 else end
+    header = data[start:end]
+    written = [name.strip() for name in next(csv.reader([header.decode()], delimiter=delimiter), [""])]
+    rows_at, dialect, instruments = end + 1, None, None
+    sample = _split(data[rows_at:], delimiter, _SAMPLE_LINES)
+    if written[0] == "Price" and sample and sample[0][0].strip() == "Ticker":
+        rows_at, written, instruments = _three_row_header(data, rows_at, written, sample)
+        sample, dialect = sample[2:], YFINANCE
+    if not sample:
         raise DataError(f"{source}: has a header line but no rows; give at least one bar.")
-    schema = {f"{i}": pl.String for i in range(len(names))}
+    repeated = data.find(b"\n" + header + b"\n", rows_at - 1)
+    if repeated >= 0:
+        line = _line_of(data, repeated + 1)
+        raise DataError(f"{source}: line {line} repeats the header line; remove that line.")
+    width = len(sample[0])
+    if width == len(written) + 1:
+        if not sample[0][-1].strip():
+            written = [*written, ""]
+        elif _lacks_time(written, sample[0]):
+            position = next(i for i, name in enumerate(written) if role_of(name) == "date") + 1
+            written = [*written[:position], "Time", *written[position:]]
+            dialect = BACKTRADER
+    elif width == len(written) - 1 and not written[-1]:
+        written = written[:-1]
+    line = _line_of(data, rows_at)
+    return TextRows(
+        source,
+        data[rows_at:],
+        line,
+        _distinct(written),
+        written,
+        True,
+        delimiter,
+        sample,
+        dialect,
+        instruments,
+    )
+
+
+def _lacks_time(written: list[str], row: list[str]) -> bool:
+    """Whether the header names a date but not the time of day that follows it in the rows."""
+    roles = [role_of(name) for name in written]
+    if "date" not in roles or "clock" in roles:
+        return False
+    return field_kind(row[roles.index("date") + 1]) == "T"
+
+
+def _three_row_header(
+    data: bytes, rows_at: int, written: list[str], sample: list[list[str]]
+) -> tuple[int, list[str], dict[str, list[int]] | None]:
+    """Read ``Price,Close,...`` / ``Ticker,ES=F,...`` / ``Date,,...``: the position of the rows, and the names."""
+    for _ in range(2):
+        rows_at = data.find(b"\n", rows_at) + 1 or len(data)
+    tickers = [ticker.strip() for ticker in sample[0]]
+    third = sample[1][0].strip() if len(sample) > 1 else "Date"
+    names = [third, *written[1:]]
+    if len(tickers) != len(written):
+        return rows_at, names, None
+    positions: dict[str, list[int]] = {}
+    for position, ticker in enumerate(tickers[1:], start=1):
+        positions.setdefault(ticker, [0]).append(position)
+    return rows_at, names, positions
+
+
+def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
+    """Read all rows into a table.
+
+    Columns of plain numbers become Float64 at once, which saves memory; where a cell does not fit, all
+    columns stay text, so that the cell can be shown as it stands.
+
+    Parameters
+    ----------
+    text : TextRows
+    strings : iterable of str
+        Columns that stay text.
+
+    Raises
+    ------
+    DataError
+        A row has too many or too few fields.
+    """
+    import polars as pl
+
+    keep = set(strings)
+    schema: dict[str, pl.DataType] = {
+        f"{i}": pl.Float64() if name not in keep and _is_numeric(text, i) else pl.String()
+        for i, name in enumerate(text.names)
+    }
+    try:
+        frame = _polars_csv(text, schema)
+    except pl.exceptions.PolarsError:
+        try:
+            frame = _polars_csv(text, dict.fromkeys(schema, pl.String()))
+        except pl.exceptions.PolarsError as error:
+            _refuse_ragged(text)
+            raise DataError(
+                f"{text.source}: is not a regular table: {str(error).splitlines()[0]}; export it again."
+            ) from None
+    frame.columns = text.names
+    blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+    lines = np.flatnonzero(~blank) + text.first_line
+    full = len(lines) * (len(text.names) - 1)
+    if text.rows.count(text.delimiter.encode()) != full or b'"' in text.rows:
+        _refuse_ragged(text)
+    if blank.any():
+        frame = frame.filter(~pl.Series(blank))
+    if frame.height == 0:
+        raise DataError(f"{text.source}: there are no rows; give at least one bar.")
+    return Table(text.source, frame, lines.astype(np.int64), delimiter=text.delimiter)
+
+
+def _polars_csv(text: TextRows, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    import polars as pl
+
     # Numbers as names: the file's own may repeat, and without a header polars takes the width from row 0.
-    numbered = f"{delimiter.join(schema)}\n{rows}".encode()
+    head = text.delimiter.join(schema).encode() + b"\n"
+    quote = '"' if b'"' in text.rows else None
+    return pl.read_csv(head + text.rows, separator=text.delimiter, schema=schema, quote_char=quote)
+
+
+def _is_numeric(text: TextRows, position: int) -> bool:
+    """Whether the first cells of a column are numbers short enough to be neither dates nor epochs."""
+    if role_of(text.names[position]) in _STRING_ROLES or (not text.headed and position < 2):
+        return False
+    cells = [row[position] for row in text.sample if position < len(row) and row[position].strip()]
+    return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
+
+
+def _refuse_ragged(text: TextRows) -> None:
+    """Refuse the first line whose number of fields is not that of the columns."""
+    width = len(text.names)
+    what = "the header names" if text.headed else "the first row has"
+    reader = csv.reader(_lines(text.rows), delimiter=text.delimiter, strict=True)
+    line = text.first_line
     try:
-        frame = pl.read_csv(numbered, separator=delimiter, schema=schema)
-    except pl.exceptions.PolarsError as error:
-        _refuse_ragged(rows, delimiter, len(names), header_line, source, error)
-    frame.columns = _distinct(names)
-    blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
-    lines = np.flatnonzero(~blank.to_numpy()) + header_line + 1
-    return Table(source, frame.filter(~blank), lines.astype(np.int64))
-
-
-def _is_datum(field: str) -> bool:
-    """Whether a field of the first line is a number or a time rather than a name."""
-    return re.fullmatch(r"[-+\d.:/\sTZeE]*", field) is not None and any(map(str.isdigit, field))
-
-
-def _refuse_ragged(
-    rows: str, delimiter: str, width: int, header_line: int, source: str, error: Exception
-) -> NoReturn:
-    """Explain why polars refused the rows: the first line with too many fields, or its own first line."""
-    try:
-        for offset, fields in enumerate(csv.reader(rows.split("\n"), delimiter=delimiter)):
-            if len(fields) > width:
-                line = header_line + 1 + offset
+        for fields in reader:
+            blank = not any(field.strip() for field in fields)
+            if len(fields) != width and not blank:
                 raise DataError(
-                    f"{source}: the header names {width} columns but line {line} has {len(fields)} fields; "
-                    "correct the header or the line."
-                ) from None
+                    f"{text.source}: {what} {width} columns but line {line} has {len(fields)} "
+                    f"field{'s' if len(fields) > 1 else ''}; correct or remove the line."
+                )
+            line = text.first_line + reader.line_num
+    except csv.Error as error:
+        line = text.first_line + reader.line_num - 1
+        raise DataError(
+            f"{text.source}: line {line} is not a regular row: {error}; correct or remove the line."
+        ) from None
+
+
+def _lines(rows: bytes) -> Iterator[str]:
+    """Yield the lines of a text one by one, without a second copy of it."""
+    return (line.decode() for line in io.BytesIO(rows))
+
+
+def _split(rows: bytes, delimiter: str, count: int) -> list[list[str]]:
+    """Return the fields of the first rows that are not blank."""
+    cut = rows[: count * 2_048]
+    if len(cut) < len(rows) and (end := cut.rfind(b"\n")) >= 0:
+        cut = cut[:end]
+    found: list[list[str]] = []
+    try:
+        for fields in csv.reader(cut.decode(errors="ignore").split("\n"), delimiter=delimiter):
+            if any(field.strip() for field in fields):
+                found.append(fields)
+            if len(found) == count:
+                break
     except csv.Error:
-        pass  # the sentence below says what polars met
-    raise DataError(
-        f"{source}: is not a regular table: {str(error).splitlines()[0]}; export it again."
-    ) from None
+        return found  # the whole file is judged when it is read
+    return found
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _first_line(data: bytes, source: str) -> int:
+    """Return where the first line that is not blank starts."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        if data[start:end].strip():
+            return start
+        start = end + 1
+    raise DataError(f"{source}: the file is empty; give a file with rows.")
+
+
+def _delimiter(head: bytes) -> str:
+    """Return the delimiter that parts most of the first lines; a comma only where no other one does."""
+    lines = [
+        re.sub(r'"[^"]*"', "", line)
+        for line in head.decode(errors="ignore").split("\n")[: _PREAMBLE_LINES + 10]
+        if line.strip()
+    ]
+    if len(lines) > 2:
+        lines = lines[: max(2, len(lines) - 1)]  # the last one may be cut
+    counts = {mark: sorted(line.count(mark) for line in lines)[len(lines) // 2] for mark in _DELIMITERS}
+    for mark in _DELIMITERS:
+        if counts[mark] >= 3:
+            return mark
+    return max(_DELIMITERS, key=lambda mark: (lines[0].count(mark), counts[mark]))
+
+
+def _skip_preamble(data: bytes, start: int, delimiter: str) -> tuple[int, list[str]]:
+    """Return where the header or the first row starts, after lines such as a title, and its fields."""
+    first: tuple[int, list[str]] | None = None
+    position = start
+    for _ in range(_PREAMBLE_LINES):
+        end = data.find(b"\n", position)
+        end = len(data) if end < 0 else end
+        fields = _split(data[position:end], delimiter, 1)
+        if fields:
+            first = first or (position, fields[0])
+            roles = {role_of(name) for name in fields[0]} - {None}
+            if len(roles) >= 3:
+                return position, fields[0]
+            if _is_headless(fields[0]):
+                break
+        position = end + 1
+        if position >= len(data):
+            break
+    return first or (start, [""])
+
+
+def _is_headless(fields: list[str]) -> bool:
+    """Whether a first line holds values rather than names."""
+    kinds = [field_kind(field) for field in fields]
+    values = sum(kind not in "WB" for kind in kinds)
+    return values >= 3 and kinds.count("W") <= 2 and not any(role_of(field) for field in fields)
+
+
+def _line_of(data: bytes, position: int) -> int:
+    return data.count(b"\n", 0, position) + 1
+
+
+def _distinct(written: list[str]) -> list[str]:
     """Give repeated and empty column names a number, as polars wants distinct ones."""
+    names: list[str] = []
     seen: set[str] = set()
-    for position, name in enumerate(names):
+    for position, name in enumerate(written):
         unique, count = name or f"column_{position}", 1
         while unique in seen:
             count += 1
             unique = f"{name or 'column'}_{count}"
         seen.add(unique)
-        names[position] = unique
+        names.append(unique)
     return names
+
+
+def _utf8(data: bytes, source: str) -> bytes:
+    r"""Return a text as UTF-8 without a byte-order mark and with ``\\n`` as the only line end."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            data = data.decode("utf-16").encode()
+        except UnicodeError:
+            raise DataError(f"{source}: the UTF-16 text is damaged; save the file as UTF-8.") from None
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if not data.isascii():
+        data = _from_encoding(data, source)
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data
+
+
+def _from_encoding(data: bytes, source: str) -> bytes:
+    """Return UTF-8 from UTF-8, or from the code pages of Windows whose words are known as column names."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        first, start = data[:4_096].partition(b"\n")[0], error.start
+    else:
+        return data
+    for encoding in ("cp1252", "gb18030"):
+        try:
+            header = first.decode(encoding)
+            named = [name for name in re.split(r"[,;\t|]", header) if not name.isascii() and role_of(name)]
+            if named or (encoding == "gb18030" and _is_chinese(data)):
+                return data.decode(encoding).encode()
+        except UnicodeDecodeError:
+            continue
+    line = data.count(b"\n", 0, start) + 1
+    raise DataError(f"{source}: line {line} is not UTF-8 text; save the file as UTF-8.") from None
+
+
+def _is_chinese(data: bytes) -> bool:
+    """Whether bytes that are not UTF-8 are GB18030: every character outside ASCII is a common Chinese one."""
+    try:
+        foreign = re.sub(r"[\x00-\x7f]", "", data.decode("gb18030"))
+    except UnicodeDecodeError:
+        return False
+    common = re.findall(r"[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]", foreign)
+    return len(common) >= 4 and len(common) == len(foreign)

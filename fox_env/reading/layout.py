@@ -1,0 +1,289 @@
+"""Which dialect a table follows, which column is which, and what its rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fox_env.errors import ConfigError, DataError
+from fox_env.reading.dialects import (
+    BAR_ROLES,
+    DIALECTS,
+    NAMED,
+    NAMES,
+    ROLES,
+    Dialect,
+    field_kind,
+    plain,
+)
+from fox_env.reading.table import Kind, Table
+from fox_env.reading.timestamps import check_zone
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_CHECKED_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What a caller says about a source beyond its content; see :func:`fox_env.readers.read_bars`."""
+
+    tz: str | None = None
+    label: str | None = None
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    price_scale: float | None = None
+    date_order: str | None = None
+
+    def check(self) -> None:
+        """Refuse values that no source could take, with a :class:`ConfigError`."""
+        if self.tz is not None:
+            check_zone(self.tz)
+        if self.label not in (None, "open", "close"):
+            raise ConfigError(f"Unknown label={self.label!r}; use 'open' or 'close'.")
+        if self.date_order not in (None, "ymd", "dmy", "mdy"):
+            raise ConfigError(f"Unknown date_order={self.date_order!r}; use 'ymd', 'dmy' or 'mdy'.")
+        scale = self.price_scale
+        if scale is not None and not (isinstance(scale, int | float) and 0 < scale < np.inf):
+            raise ConfigError(
+                f"price_scale={scale!r} is not a positive number; use such as 1e-4 for prices times 10000."
+            )
+        if not isinstance(self.columns, Mapping):
+            raise ConfigError(f"columns={self.columns!r} is not a dict such as {{'close': 'Settle'}}.")
+        for role in self.columns:
+            if role not in ROLES:
+                raise ConfigError(f"Unknown role {role!r} in columns=; use {', '.join(ROLES)}.")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read a table: its dialect, the column of each role, and what its rows are."""
+
+    dialect: Dialect
+    roles: Mapping[str, str]
+    kind: Kind
+
+    @property
+    def times(self) -> list[str]:
+        """The column of the time, or those of the date and of the time of day."""
+        if "time" in self.roles:
+            return [self.roles["time"]]
+        return [self.roles[role] for role in ("date", "clock") if role in self.roles]
+
+
+def find_layout(
+    table: Table, hints: Hints, headed: bool = True, delimiter: str = ",", given: Dialect | None = None
+) -> tuple[Table, Layout]:
+    """Recognise a table; columns of a file without a header get the names of their roles.
+
+    Parameters
+    ----------
+    table : Table
+    hints : Hints
+    headed : bool
+        Whether the columns have names of their own.
+    delimiter : str
+        What parts the fields of a text.
+    given : Dialect, optional
+        Where the container has told it already.
+
+    Raises
+    ------
+    DataError
+        There is no time, price bar, trade or quote in the table, or it is not of the format asked for.
+    """
+    for dialect in [given] if given else _candidates(table, hints, headed, delimiter):
+        named = table
+        if not headed and not hints.columns:
+            names = dialect.order[: table.frame.width]
+            named = replace(
+                table, frame=table.frame.rename(dict(zip(table.frame.columns, names, strict=False)))
+            )
+        roles = _roles(named, dialect, hints)
+        if not dialect.check or _passes(dialect.check, named.frame, roles):
+            return named, Layout(dialect, roles, _kind(named, roles))
+    if headed:
+        raise DataError(
+            f"{table.source}: is not in the format {hints.format!r}; drop format= to have it told."
+        )
+    if hints.format is not None:
+        raise DataError(f"{table.source}: no row layout of the format {hints.format!r} fits; drop format=.")
+    first = delimiter.join("" if cell is None else str(cell) for cell in table.frame.row(0))[:80]
+    raise DataError(
+        f"{table.source}: has no header line and its rows, such as {first}, are of no known layout; add a header "
+        f"line such as {delimiter.join(('timestamp', *BAR_ROLES, 'volume'))}."
+    )
+
+
+def _candidates(table: Table, hints: Hints, headed: bool, delimiter: str) -> Iterator[Dialect]:
+    if not headed and hints.columns:
+        yield Dialect("csv", "", "", "close", "")
+        return
+    cells = ["" if cell is None else str(cell) for cell in table.frame.row(0)]
+    for dialect in DIALECTS:
+        if hints.format in _TEXT_FORMATS and dialect.name != hints.format:
+            continue
+        if (headed and dialect.fits_header(table.frame.columns)) or (
+            not headed and dialect.fits_row(cells, delimiter)
+        ):
+            yield dialect
+
+
+_TEXT_FORMATS = frozenset(dialect.name for dialect in NAMED if dialect.name != "csv")
+
+
+def _roles(table: Table, dialect: Dialect, hints: Hints) -> dict[str, str]:
+    """Map roles to columns: by the caller's word, by the dialect's names, then by the usual names."""
+    by_name: dict[str, str] = {}
+    for column in table.frame.columns:
+        by_name.setdefault(plain(column), column)
+    roles: dict[str, str] = {}
+    for name, role in dialect.roles.items():
+        if name in by_name:
+            roles.setdefault(role, by_name[name])
+    for role, names in NAMES.items():
+        variants = (variant for name in names for variant in (f"{name}_utc", name))
+        found = next((by_name[name] for name in variants if name in by_name), None)
+        if found is not None:
+            roles.setdefault(role, found)
+    _prefer_traded_volume(table.frame, by_name, roles)
+    if "time" in roles:
+        roles.pop("date", None)
+        roles.pop("clock", None)
+    elif "date" not in roles and "clock" in roles:
+        roles["time"] = roles.pop("clock")
+    if not {"time", "date"} & roles.keys() and "column_0" in by_name and _is_time(table.frame["column_0"]):
+        roles["time"] = by_name["column_0"]
+    return _override(table, roles, hints)
+
+
+def _prefer_traded_volume(frame: pl.DataFrame, by_name: Mapping[str, str], roles: dict[str, str]) -> None:
+    """Take the tick volume where the traded volume beside it is 0 in every row, as MetaTrader writes it."""
+    ticks = by_name.get("tickvol", by_name.get("tick_volume"))
+    volume = roles.get("volume")
+    if ticks is not None and volume not in (None, ticks) and _all_zero(frame[volume]):
+        roles["volume"] = ticks
+
+
+def _override(table: Table, roles: dict[str, str], hints: Hints) -> dict[str, str]:
+    """Apply the caller's columns."""
+    given = hints.columns
+    for role, column in given.items():
+        if column not in table.frame.columns:
+            shown = _shown(table)
+            raise DataError(
+                f"{table.source}: has no column {column!r} for {role}, only {shown}; check columns=."
+            )
+    if "time" in given:
+        roles = {role: column for role, column in roles.items() if role not in ("date", "clock")}
+    elif "date" in given:
+        roles = {role: column for role, column in roles.items() if role not in ("time", "clock")}
+    roles |= given
+    if "close" in given and not {"open", "high", "low"} & roles.keys():
+        roles |= dict.fromkeys(("open", "high", "low"), given["close"])
+    if {"price", "bid"} & given.keys():
+        roles = {role: column for role, column in roles.items() if role in given or role not in BAR_ROLES}
+    return roles
+
+
+def _kind(table: Table, roles: Mapping[str, str]) -> Kind:
+    """Tell bars, trades and quotes apart by the columns there are."""
+    timed = bool({"time", "date"} & roles.keys())
+    if table.kind != "bars":
+        return table.kind
+    if timed and roles.keys() >= set(BAR_ROLES):
+        return "bars"
+    if timed and {"price", "size"} <= roles.keys():
+        return "trades"
+    if timed and {"bid", "ask"} <= roles.keys():
+        return "quotes"
+    lacking = ([] if timed else ["a time"]) + [name for name in BAR_ROLES if name not in roles]
+    closes = "; pass columns= to name them"
+    if "close" in roles and lacking == ["open", "high", "low"]:
+        closes = f"; pass columns={{'close': {roles['close']!r}}} to make flat bars of closes alone"
+    raise DataError(
+        f"{table.source}: no column for {', '.join(lacking)} among {_shown(table)}; needed are a time (timestamp, or "
+        f"date and time), open, high, low, close, and optionally volume{closes}."
+    )
+
+
+def _shown(table: Table) -> str:
+    columns = table.frame.columns
+    more = f" and {len(columns) - 12} more" if len(columns) > 12 else ""
+    return ", ".join(column[:30] for column in columns[:12]) + more
+
+
+def _passes(check: str, frame: pl.DataFrame, roles: Mapping[str, str]) -> bool:
+    """Whether the rows meet the further condition of a dialect; see there."""
+    if check == "zero_volume":
+        return "volume" in roles and _all_zero(frame[roles["volume"]])
+    if check == "volume_name":
+        return "volume" not in frame.columns
+    if check == "body":
+        return _has_bodies(frame, roles)
+    if check == "sessions_by_open":
+        return _begins_on_the_hour(frame, roles["time"])
+    return True  # "fixed_point" and "microseconds" say how to read, not whether
+
+
+def _all_zero(series: pl.Series) -> bool:
+    import polars as pl
+
+    values = series.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
+    return bool((values == 0).fill_null(False).all())
+
+
+def _has_bodies(frame: pl.DataFrame, roles: Mapping[str, str]) -> bool:
+    """Whether low <= open <= high in most of the first rows, so that the columns are where they seem."""
+    import polars as pl
+
+    head = frame.head(_CHECKED_ROWS)
+    open_, high, low = (
+        head[roles[name]]
+        .cast(pl.String)
+        .str.strip_chars()
+        .cast(pl.Float64, strict=False)
+        .fill_null(np.nan)
+        .to_numpy()
+        for name in ("open", "high", "low")
+    )
+    return float(np.mean((low <= open_) & (open_ <= high))) >= 0.5
+
+
+def _is_time(series: pl.Series) -> bool:
+    import polars as pl
+
+    if series.dtype != pl.String:
+        return series.dtype == pl.Date or isinstance(series.dtype, pl.Datetime)
+    return field_kind(series[0] or "") in "CDIPSUXE"
+
+
+def _begins_on_the_hour(frame: pl.DataFrame, time: str) -> bool:
+    """Whether times are those of the open: sessions begin on a full or half hour and end one bar before one.
+
+    Only naive text to the minute is looked at; without a pause of at least 30 minutes nothing is told.
+    """
+    import polars as pl
+
+    if frame.schema[time] == pl.String:
+        stamps = frame[time].str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
+    elif frame.schema[time] == pl.Datetime and frame.schema[time].time_zone is None:  # type: ignore[attr-defined]
+        stamps = frame[time].dt.cast_time_unit("us")
+    else:
+        return False
+    if stamps.null_count() or len(stamps) < 3:
+        return False
+    minutes = stamps.dt.timestamp("us").to_numpy() // 60_000_000
+    step = np.diff(minutes)
+    if not (step > 0).all():
+        return False
+    bar = int(np.median(step))
+    pauses = np.flatnonzero((step >= 30) & (step > bar))
+    if not pauses.size or bar >= 60:
+        return False
+    first, last = minutes[pauses + 1] % 30, (minutes[pauses] + bar) % 30
+    return float(np.mean((first == 0) & (last == 0))) > 0.5

@@ -1,0 +1,242 @@
+"""Files and frames as pieces: the rows of one instrument each, with the layout that says how to read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fox_env.errors import ConfigError, DataError
+from fox_env.reading.columns import read_stamps
+from fox_env.reading.content import Content, read_contents
+from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES, NAMES, plain, role_of
+from fox_env.reading.layout import Hints, Layout, find_layout
+from fox_env.reading.table import Table
+from fox_env.reading.text import TextRows, open_text, read_rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CONTAINERS = ("csv", "parquet", "arrow", "dbn")
+_DAY_MS = 86_400_000
+_LEAN_DAY = re.compile(
+    r"(?P<day>(?:19|20)\d{6})_(?P<ticker>[^_]+)_(?P<step>second|minute)_(?P<kind>trade|quote|openinterest)"
+    r"(?:_(?:.*_)?(?P<expiry>\d{6,8}))?\.csv",
+    re.IGNORECASE,
+)
+_LEAN_HOURS = re.compile(
+    r"(?P<ticker>[a-z0-9.]+?)(?:_(?P<kind>trade|quote|openinterest))?(?:_(?:.*_)?(?P<expiry>\d{6,8}))?\.csv",
+    re.IGNORECASE,
+)
+_STEP_NS = {"second": 1_000_000_000, "minute": 60_000_000_000}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one instrument and how to read them.
+
+    Attributes
+    ----------
+    table : Table
+    layout : Layout
+    interval : int
+        Length of a bar in ns where the container tells it, else 0.
+    """
+
+    table: Table
+    layout: Layout
+    interval: int = 0
+
+
+def check_format(format: str | None) -> None:
+    """Refuse an unknown format with a :class:`ConfigError`."""
+    if format is not None and format not in CONTAINERS and format not in FORMATS:
+        known = ", ".join(dict.fromkeys((*CONTAINERS, *FORMATS)))
+        raise ConfigError(f"Unknown format={format!r}; use one of {known}.")
+
+
+def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
+    """Read a path or frame and yield its instruments in the order of their first rows.
+
+    Raises
+    ------
+    DataError
+        The source cannot be read or understood.
+    ConfigError
+        `source` is neither a path nor a frame.
+    """
+    from fox_env.reading.frames import frame_table, is_frame
+
+    if is_frame(source):
+        yield from _by_instrument(*find_layout(frame_table(source), hints), hints)
+        return
+    if not isinstance(source, str | Path):
+        raise ConfigError(
+            f"The source of bars must be a path, several paths or a frame, not {type(source).__name__}."
+        )
+    contents = read_contents(Path(source))
+    if hints.format in CONTAINERS:
+        contents = _insist(contents, hints.format)
+    for content in contents:
+        yield from _content_pieces(content, hints)
+
+
+def _insist(contents: Iterator[Content], format: str) -> Iterator[Content]:
+    for content in contents:
+        kind = "csv" if content.kind == "text" else content.kind
+        if kind != format:
+            raise DataError(
+                f"{content.source}: format={format!r} was asked for, but the content is {kind}; drop the format."
+            )
+        yield content
+
+
+def _content_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
+    from fox_env.reading.dbn import read_dbn
+    from fox_env.reading.frames import arrow_table, parquet_table
+
+    if content.kind == "text":
+        yield from _text_pieces(content, hints)
+        return
+    read = {"dbn": read_dbn, "parquet": parquet_table, "arrow": arrow_table}[content.kind]
+    table = read(content.data, content.source)
+    yield from _by_instrument(*find_layout(table, hints), hints)
+
+
+def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
+    text = open_text(content)
+    member = Path(content.name).stem if content.member else None
+    del content  # frees the bytes that the text has a clean copy of
+    if not text.headed and not hints.columns and (lean := _lean_piece(text, hints)) is not None:
+        yield lean
+        return
+    table = read_rows(text, text.names if _is_brazilian(text) else _text_columns(hints))
+    if text.instruments is not None:
+        for symbol, positions in text.instruments.items():
+            columns = [text.names[i] for i in positions]
+            written = {text.names[i]: text.written[i] for i in positions}
+            side = replace(table, frame=table.frame.select(columns).rename(written), symbol=symbol)
+            yield Piece(*find_layout(_without_empty_rows(side), hints, given=text.dialect))
+        return
+    found, layout = find_layout(table, hints, text.headed, text.delimiter, text.dialect)
+    for piece in _by_instrument(found, layout, hints):
+        named = piece.table.symbol is not None or member is None
+        yield piece if named else replace(piece, table=replace(piece.table, symbol=member))
+
+
+def _text_columns(hints: Hints) -> list[str]:
+    """Return the columns that the caller has named as times or instruments, which stay text."""
+    return [hints.columns[role] for role in ("time", "date", "clock", "symbol") if role in hints.columns]
+
+
+def _is_brazilian(text: TextRows) -> bool:
+    return text.headed and "abertura" in {plain(name) for name in text.names}
+
+
+def _without_empty_rows(table: Table) -> Table:
+    """Leave out the rows in which an instrument beside others has no value at all, and say so."""
+    import polars as pl
+
+    empty = table.frame.select(pl.all_horizontal(pl.all().exclude(table.frame.columns[0]).is_null()))
+    rows = np.flatnonzero(~empty.to_series().to_numpy())
+    missing = table.frame.height - len(rows)
+    if not missing:
+        return table
+    if not len(rows):
+        raise DataError(f"{table.source}: {table.symbol} has no value in any row; drop its columns.")
+    note = f"{missing:,} rows without a value of {table.symbol} left out"
+    return replace(table.take(rows), notes=(*table.notes, note))
+
+
+def _lean_piece(text: TextRows, hints: Hints) -> Piece | None:
+    """Read a member of a LEAN zip: the date and the contract stand in its name."""
+    name = Path(text.source).name
+    match = _LEAN_DAY.fullmatch(name)
+    hourly = re.match(r"(?:19|20)\d{6} \d{2}:\d{2}$", text.sample[0][0].strip()) if match is None else None
+    if hourly is not None and len(text.names) in (6, 11):
+        match = _LEAN_HOURS.fullmatch(name)
+    if match is None or len(text.names) not in (6, 11):
+        return None
+    if match["kind"] == "openinterest":
+        raise DataError(f"{text.source}: holds open interest, no prices; read the trade file.")
+    dialect = LEAN if len(text.names) == 6 else LEAN_QUOTES
+    table = read_rows(text, text.names[:1])
+    table = replace(table, frame=table.frame.rename(dict(zip(text.names, dialect.order, strict=True))))
+    if hourly is None:
+        table = replace(table, frame=table.frame.with_columns(_since_midnight(table, match["day"])))
+    expiry = f"_{match['expiry']}" if match["expiry"] else ""
+    table = replace(table, symbol=match["ticker"].upper() + expiry)
+    step = _STEP_NS[match["step"].lower()] if hourly is None else 0
+    return Piece(*find_layout(table, hints, given=dialect), step)
+
+
+def _since_midnight(table: Table, day: str) -> pl.Series:
+    """Return the time of rows that count milliseconds since midnight of a day."""
+    import polars as pl
+
+    counts = table.frame["time"].str.strip_chars().cast(pl.Int64, strict=False)
+    bad = (counts.is_null() | (counts < 0) | (counts >= _DAY_MS)).fill_null(True).to_numpy()
+    if bad.any():
+        row = int(bad.argmax())
+        raise table.error(row, "time", f"{table.frame['time'][row]!r} is not a count of ms since midnight")
+    midnight = pl.Series([day]).str.to_date("%Y%m%d", strict=False)[0]
+    if midnight is None:
+        raise DataError(f"{table.source}: the date {day} in its name does not exist; correct the name.")
+    start = pl.Series([midnight]).cast(pl.Datetime("ms")).dt.timestamp("ms")[0]
+    return pl.Series("time", counts + start).cast(pl.Datetime("ms")).dt.cast_time_unit("ns")
+
+
+def _by_instrument(table: Table, layout: Layout, hints: Hints) -> Iterator[Piece]:
+    """Part the rows by the column that names the instrument, if there is one."""
+    import polars as pl
+
+    column = _symbol_column(table.frame, layout)
+    if column is None:
+        yield Piece(table, layout)
+        return
+    layout = replace(layout, roles={**layout.roles, "symbol": column})
+    names = table.frame[column].cast(pl.String).str.strip_chars()
+    if names.null_count() or (names == "").any():
+        row = int((names.is_null() | (names == "").fill_null(True)).to_numpy().argmax())
+        raise table.error(row, column, "the instrument is missing; fill or remove the row")
+    unique = names.unique(maintain_order=True).to_list()
+    if len(unique) == 1:
+        yield Piece(replace(table, symbol=unique[0]), layout)
+        return
+    for name in unique:
+        rows = np.flatnonzero((names == name).to_numpy())
+        yield Piece(replace(table.take(rows), symbol=name), layout)
+
+
+def _symbol_column(frame: pl.DataFrame, layout: Layout) -> str | None:
+    """Return the column that names the instrument: the first one that varies, else the first one."""
+    if "symbol" not in layout.roles:
+        return None
+    order = NAMES["symbol"]
+    columns = [column for column in frame.columns if role_of(column) == "symbol"]
+    columns.sort(key=lambda column: order.index(plain(column)) if plain(column) in order else len(order))
+    given = layout.roles["symbol"]
+    if given not in columns:
+        return given
+    return next((column for column in columns if frame[column].n_unique() > 1), given)
+
+
+def shortest_interval(pieces: list[Piece], hints: Hints) -> int:
+    """Return the bar length in ns of pieces of one source: that of the most liquid instrument among them.
+
+    An instrument that seldom trades has longer pauses than bars.
+    """
+    known = [piece.interval for piece in pieces if piece.interval]
+    if known:
+        return min(known)
+    found = []
+    for piece in pieces:
+        try:
+            found.append(read_stamps(piece.table, piece.layout, hints).interval)
+        except DataError:
+            continue  # the instrument asked for is judged when it is read
+    return min((interval for interval in found if interval), default=0)
