@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
-__all__ = ["Agent", "Callback"]
+__all__ = ["Agent", "Callback", "Planner"]
 
 
 class Callback:
@@ -53,4 +53,13 @@ class Agent(Protocol):
 
     def diagnostics(self) -> dict[str, float]:
         """Named numbers about learning since the last epoch."""
+        ...
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """An agent that has to know the market it will play."""
+
+    def prepare(self, env: Any) -> None:
+        """Called by evaluation with its environment, before the first `Agent.act`."""
         ...

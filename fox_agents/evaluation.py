@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 from gymnasium.vector import AutoresetMode
 
-from fox_agents.api import Agent
+from fox_agents.api import Agent, Planner
 from fox_agents.report import write_report
 from fox_agents.trading_rules import evaluation_config, require_own_rules
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout, metrics
@@ -149,6 +149,8 @@ def evaluate(
         trade_capacity=2 * window + 2,
     )
     try:
+        if isinstance(agent, Planner):
+            agent.prepare(env)
         record = _play(agent, env, starts, min(window, steps), seed)
         # Later episodes only follow an early ruin.
         trades = env.trades().filter(pl.col("episode") == 0).sort("entry_bar", "exit_bar")

@@ -18,6 +18,7 @@ _SHIPPED = {
     "bdq": "fox_agents.dqn.agent:BDQAgent",
     "buy_and_hold": "fox_agents.rules:BuyAndHold",
     "flat": "fox_agents.rules:Flat",
+    "oracle": "fox_agents.oracle:Oracle",
     "random": "fox_agents.rules:Random",
 }
 
