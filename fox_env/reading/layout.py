@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ class Layout:
 
 
 def find_layout(
-    table: Table, hints: Hints, headed: bool = True, delimiter: str = ",", given: Dialect | None = None
+    table: Table, hints: Hints, row: Sequence[str] | None = None, given: Dialect | None = None
 ) -> tuple[Table, Layout]:
     """Recognise a table; columns of a file without a header get the names of their roles.
 
@@ -84,10 +84,8 @@ def find_layout(
     ----------
     table : Table
     hints : Hints
-    headed : bool
-        Whether the columns have names of their own.
-    delimiter : str
-        What parts the fields of a text.
+    row : sequence of str, optional
+        The fields of the first row as written, where the columns have no names of their own.
     given : Dialect, optional
         Where the container has told it already.
 
@@ -96,9 +94,9 @@ def find_layout(
     DataError
         There is no time, price bar, trade or quote in the table, or it is not of the format asked for.
     """
-    for dialect in [given] if given else _candidates(table, hints, headed, delimiter):
+    for dialect in [given] if given else _candidates(table, hints, row):
         named = table
-        if not headed and not hints.columns:
+        if row is not None and not hints.columns:
             names = dialect.order[: table.frame.width]
             named = replace(
                 table, frame=table.frame.rename(dict(zip(table.frame.columns, names, strict=False)))
@@ -106,30 +104,30 @@ def find_layout(
         roles = _roles(named, dialect, hints)
         if not dialect.check or _passes(dialect.check, named.frame, roles):
             return named, Layout(dialect, roles, _kind(named, roles))
-    if headed:
-        raise DataError(
-            f"{table.source}: is not in the format {hints.format!r}; drop format= to have it told."
-        )
     if hints.format is not None:
-        raise DataError(f"{table.source}: no row layout of the format {hints.format!r} fits; drop format=.")
-    first = delimiter.join("" if cell is None else str(cell) for cell in table.frame.row(0))[:80]
+        raise DataError(
+            f"{table.source}: is not in the format {hints.format!r}; drop format= to have the format told."
+        )
+    header = table.delimiter.join(("timestamp", *BAR_ROLES, "volume"))
     raise DataError(
-        f"{table.source}: has no header line and its rows, such as {first}, are of no known layout; add a header "
-        f"line such as {delimiter.join(('timestamp', *BAR_ROLES, 'volume'))}."
+        f"{table.source}: has no header line and its rows, such as {table.delimiter.join(row or ())[:80]}, are of no "
+        f"known layout; add a header line such as {header}."
     )
 
 
-def _candidates(table: Table, hints: Hints, headed: bool, delimiter: str) -> Iterator[Dialect]:
-    if not headed and hints.columns:
+def _candidates(table: Table, hints: Hints, row: Sequence[str] | None) -> Iterator[Dialect]:
+    if row is not None and hints.columns:
         yield Dialect("csv", "", "", "close", "")
         return
-    cells = ["" if cell is None else str(cell) for cell in table.frame.row(0)]
     for dialect in DIALECTS:
         if hints.format in _TEXT_FORMATS and dialect.name != hints.format:
             continue
-        if (headed and dialect.fits_header(table.frame.columns)) or (
-            not headed and dialect.fits_row(cells, delimiter)
-        ):
+        fits = (
+            dialect.fits_header(table.frame.columns)
+            if row is None
+            else dialect.fits_row(row, table.delimiter)
+        )
+        if fits:
             yield dialect
 
 

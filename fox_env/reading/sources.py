@@ -122,7 +122,7 @@ def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
             side = replace(table, frame=table.frame.select(columns).rename(written), symbol=symbol)
             yield Piece(*find_layout(_without_empty_rows(side), hints, given=text.dialect))
         return
-    found, layout = find_layout(table, hints, text.headed, text.delimiter, text.dialect)
+    found, layout = find_layout(table, hints, None if text.headed else text.sample[0], text.dialect)
     for piece in _by_instrument(found, layout, hints):
         named = piece.table.symbol is not None or member is None
         yield piece if named else replace(piece, table=replace(piece.table, symbol=member))

@@ -27,7 +27,7 @@ from fox_env.readers import read_bars
         ("time,price,volume\n1715248800,1,2\n", "holds trades, not bars; pass bars= with a size"),
         ("a,open,high,low,close\n1,2,3,4,5\n", "no column for a time among a, open, high, low, close"),
         ("hello world\nthis is text\n", "no column for a time, open, high, low, close among hello world"),
-        ("20240102 093000;1;2;0.5;soon;7\n", "no header line and its rows, such as 20240102 093000;1;2;0.5;soon;7, are"),
+        ("20240102 093000;1;2;0.5;soon;7\n", "no header line and its rows, such as 20240102 093000;1;2;0.5;soon;7"),
         ("1715248800,1,2,0.5\n", "has no header line and its rows, such as 1715248800,1,2,0.5, are of no known"),
         (GOOD.replace("860,1,2", "860,,2"), "row 1 (line 3), column open: price is nan"),
         (GOOD.replace("860,1,2", "860,NaN,2"), "row 1 (line 3), column open: price is nan"),
