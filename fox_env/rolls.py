@@ -180,7 +180,8 @@ def trading_days(stamps: list[Int], timezone: str) -> tuple[Days, list[Int]]:
     timezone : str
         IANA zone of the exchange.
     """
-    union = np.unique(np.concatenate(stamps))
+    union = np.sort(np.concatenate(stamps), kind="stable")  # merges runs that are sorted already
+    union = union[np.diff(union, prepend=union[0] - 1) > 0]
     starts = session_breaks(union)
     starts[0] = True
     opening = _local(union[starts] - median_interval(union[:_INTERVAL_ROWS]), timezone)
@@ -188,8 +189,10 @@ def trading_days(stamps: list[Int], timezone: str) -> tuple[Days, list[Int]]:
     day = np.maximum(_local(union - 1, timezone) // _DAY_NS, evening)
     weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
     day += np.where(weekday >= 5, 7 - weekday, 0)
-    days, number = np.unique(np.maximum.accumulate(day), return_inverse=True)
-    return days.astype("datetime64[D]"), [number[np.searchsorted(union, ts)] for ts in stamps]
+    day = np.maximum.accumulate(day)
+    new = np.diff(day, prepend=day[0] - 1) > 0
+    number = np.cumsum(new) - 1
+    return day[new].astype("datetime64[D]"), [number[np.searchsorted(union, ts)] for ts in stamps]
 
 
 def _local(ts: Int, timezone: str) -> Int:
