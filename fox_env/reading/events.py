@@ -124,11 +124,13 @@ def bars_from_events(events: Events, size: str) -> Bars:
         close = (ts[last] // wanted.amount + 1) * wanted.amount
         first_row = np.searchsorted(events.ts, close - wanted.amount)
         end_row = np.searchsorted(events.ts, close)
+        gap = np.diff(close, prepend=close[0]) > max(SESSION_BREAK_NS, wanted.amount)
     else:
         steps = np.arange(len(last))
         close = np.maximum.accumulate(ts[last] - steps) + steps
         end_row = priced.rows[last] + 1
         first_row = np.append(0, end_row[:-1])
+        gap = np.isin(starts, _after_pause(ts))
     extra = {} if priced.size is None else trade_columns(priced.price, priced.size, priced.side, starts)
     quotes = {name: values for name in QUOTES if (values := getattr(events, name)) is not None}
     if {"bid", "ask"} <= quotes.keys():
@@ -140,6 +142,7 @@ def bars_from_events(events: Events, size: str) -> Bars:
         np.minimum.reduceat(priced.price, starts),
         priced.price[last],
         volume=None if priced.size is None else np.add.reduceat(priced.size, starts),
+        gap=gap,
         extra=extra,
         repairs=(*events.table.notes, *priced.notes),
     )
@@ -216,7 +219,6 @@ def _starts(ts: Int, priced: _Priced, size: BarSize) -> Int:
     if size.kind == "time":
         interval = ts // size.amount
         return np.flatnonzero(np.diff(interval, prepend=interval[0] - 1))
-    after_pause = np.flatnonzero(np.diff(ts) > SESSION_BREAK_NS) + 1
     if size.kind == "trades":
         amounts = np.ones(len(ts))
     else:
@@ -224,6 +226,7 @@ def _starts(ts: Int, priced: _Priced, size: BarSize) -> Int:
         amounts = priced.size if size.kind == "volume" else np.abs(priced.price) * priced.size
     total = np.cumsum(amounts)
     starts = []
+    after_pause = _after_pause(ts)
     for first, end in zip([0, *after_pause], [*after_pause, len(ts)], strict=True):
         start = int(first)
         while start < end:
@@ -231,3 +234,8 @@ def _starts(ts: Int, priced: _Priced, size: BarSize) -> Int:
             reached = (total[start - 1] if start else 0.0) + size.amount
             start = min(int(np.searchsorted(total, reached)) + 1, int(end))
     return np.array(starts, dtype=np.int64)
+
+
+def _after_pause(ts: Int) -> Int:
+    """Return the rows after a pause that ends a session; the spacing of bars of trades does not show it."""
+    return np.flatnonzero(np.diff(ts) > SESSION_BREAK_NS) + 1

@@ -8,6 +8,7 @@ from fox_env.bars import Bars, Flag, Float, Int
 from fox_env.errors import ConfigError
 from fox_env.reading.sizes import BarSize, parse_size
 
+_DAY_NS = 86_400_000_000_000
 _SUMS = frozenset(("buy_volume", "sell_volume", "ofi", "trades"))
 """Extra columns that count what happened within a bar; of all others the last value stands."""
 
@@ -77,15 +78,10 @@ def _check(bars: Bars, size: BarSize) -> None:
         raise ConfigError(
             f"Bar size bars={size.text!r} needs trades, but these are bars; use a time such as '5min'."
         )
-    interval = bars.interval_ns
-    if size.amount < interval:
+    grid = int(np.gcd.reduce(bars.ts, initial=_DAY_NS))  # all closes are multiples of it
+    if size.amount % grid:
         raise ConfigError(
-            f"Bar size bars={size.text!r} is finer than the bars, which are {interval / 1e9:g} s apart."
-        )
-    regular = size.kind == "time" and interval and not (bars.ts % interval).any()
-    if regular and size.amount % interval:
-        raise ConfigError(
-            f"Bar size bars={size.text!r} is not a multiple of the bars' interval of {interval / 1e9:g} s."
+            f"Bar size bars={size.text!r} is not a multiple of the bars' interval of {grid / 1e9:g} s."
         )
 
 
