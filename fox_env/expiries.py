@@ -15,7 +15,7 @@ MONTH_CODES = "FGHJKMNQUVXZ"
 _CODED = re.compile(rf"(?P<root>[^\s-]+?)\s?(?P<code>[{MONTH_CODES}])(?P<year>\d{{1,2}}|\d{{4}})")
 _DASHED = re.compile(r"(?P<root>\S+) (?P<month>\d{2})-(?P<year>\d{2})")
 _NUMBERED = re.compile(r"(?P<root>[A-Za-z]+)(?P<year>\d{1,2})(?P<month>\d{2})")
-_BARE = re.compile(r"(?P<year>(?:19|20)\d{2})-?(?P<month>\d{2})")
+_WHOLE = re.compile(r"(?:(?P<root>[A-Za-z0-9]+)[_ ])?(?P<year>(?:19|20)\d{2})-?(?P<month>\d{2})")
 _CENTURY_TURN = 70
 """Two-digit years from here on belong to the 20th century."""
 
@@ -49,7 +49,7 @@ def parse_name(name: str) -> ContractName | None:
     ----------
     name : str
         Root, month code and year (``ESZ3``, ``ESZ13``, ``ES Z2013``), root and ``MM-YY`` (``ES 12-13``), root
-        and year and month in digits (``rb2110``, ``TA109``), or ``YYYYMM`` alone (root ``""``).
+        and year and month in digits (``rb2110``, ``TA109``), or ``YYYYMM`` (``ES_201312``, or alone: root ``""``).
     """
     name = name.strip()
     if found := _CODED.fullmatch(name):
@@ -58,8 +58,8 @@ def parse_name(name: str) -> ContractName | None:
         return _name(found["root"], int(found["month"]), found["year"])
     if found := _NUMBERED.fullmatch(name):
         return _name(found["root"], int(found["month"]), found["year"], numbered=True)
-    if found := _BARE.fullmatch(name):
-        return _name("", int(found["month"]), found["year"])
+    if found := _WHOLE.fullmatch(name):
+        return _name(found["root"] or "", int(found["month"]), found["year"])
     return None
 
 

@@ -24,9 +24,9 @@ DEFAULT_ROLL_DAYS = 5
 
 _NEVER = datetime.date(9999, 1, 1)
 _DAY_NS = 86_400_000_000_000
-_EVENING_NS = 7 * 3_600_000_000_000
-"""A session that opens at 17:00 or later belongs to the next day: 17:00 in Chicago, 18:00 in New York, 21:00
-in Shanghai."""
+_EVENING_NS = 15 * 1_800_000_000_000
+"""A session that opens after 16:30 belongs to the next day: 17:00 in Chicago, 18:00 in New York, 21:00 in
+Shanghai."""
 
 _INTERVAL_ROWS = 241
 """Rows that decide the interval: a prefix, so that later bars cannot change a trading day."""

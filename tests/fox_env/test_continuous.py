@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from fox_env.continuous import Roll, continuous, roll_schedule
 from fox_env.contracts import contract
 from fox_env.errors import ConfigError, DataError
 from fox_env.market import Market
+from fox_env.readers import read_symbols
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 TICK = 0.25
@@ -329,17 +329,8 @@ def test_no_ratio_exists_of_negative_prices() -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared market data are not here")
 def test_the_volume_of_real_contracts_moves_in_december_2013() -> None:
     """14 separate days of 2013: the March contract outsells the December one on the 18th, not on the 3rd."""
-    frame = pl.read_csv(
-        SHARED / "LEAN_ES_minute_trade.csv.gz", try_parse_dates=True, schema_overrides={"expiry": pl.String}
-    ).filter(pl.col("datetime_utc").dt.year() == 2013)
-    columns = ("open", "high", "low", "close", "volume")
-    expiries = {
-        str(key[0]): Bars.from_arrays(
-            rows["datetime_utc"].to_numpy() + MINUTE,
-            *(rows[name].cast(pl.Float64).to_numpy() for name in columns),
-        )
-        for key, rows in frame.sort("datetime_utc").group_by("expiry", maintain_order=True)
-    }
+    every = read_symbols(SHARED / "LEAN_ES_minute_trade.csv.gz", label="open")
+    expiries = {name: bars for name, bars in every.items() if name < "2015"}  # the rest are two days of 2020
     rolls = roll_schedule(expiries, contract="ES")
     assert [(roll.old, roll.new) for roll in rolls] == [("201312", "201403")]
     assert str(rolls[0].time)[:16] == "2013-12-18T23:01"  # the session of the 19th opens

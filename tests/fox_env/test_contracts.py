@@ -82,7 +82,8 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("name", "symbol"),
     [
-        ("ESU4", "ES"), ("ESU24", "ES"), ("ESU2024", "ES"), ("esu4", "ES"), ("ES 09-24", "ES"), ("6EH4", "6E"),
+        ("ESU4", "ES"), ("ESU24", "ES"), ("ESU2024", "ES"), ("esu4", "ES"), ("ES 09-24", "ES"),
+        ("ES_202409", "ES"), ("6EH4", "6E"),
         ("M6EH4", "M6E"), ("MESM5", "MES"), ("CLK20", "CL"), ("rb2110", "rb"), ("RB2110", "rb"),
         ("RBK4", "RB"), ("TA109", "TA"), ("T2409", "T"), ("M2K", "M2K"), ("M2KZ4", "M2K"),
     ],
