@@ -47,7 +47,8 @@ Synthetic = Annotated[
     str | None, typer.Option("--synthetic", help="Generated market, for example regimes:seed=0.")
 ]
 Contract = Annotated[
-    str | None, typer.Option("--contract", help="Contract of the bars in --data. [default: ES]")
+    str | None,
+    typer.Option("--contract", help="Contract of the bars in --data. [default: the file's own, else ES]"),
 ]
 Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of the stamps in --data.")]
 Label = Annotated[

@@ -119,8 +119,8 @@ class DataConfig:
     """Path of a bar file that `fox_env.read_bars` understands."""
     synthetic: str | None = None
     """Name of a generated market, for example ``regimes:seed=0``."""
-    contract: str = "ES"
-    """Contract of the bars in `file`."""
+    contract: str | None = None
+    """Contract of the bars in `file`; none: the one that a prepared file holds, else ES."""
     tz: str | None = None
     """Time zone of the stamps in `file`; none: as the file says."""
     label: str | None = None

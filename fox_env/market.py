@@ -18,6 +18,7 @@ from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.features import FEATURES, WARMUP, evaluate, load_or_build
 from fox_env.market_columns import MarketColumns, convert
+from fox_env.prepared import stored_contract
 from fox_env.readers import read_bars
 
 _DAY_NS = 86_400_000_000_000
@@ -133,7 +134,7 @@ class Market:
     def from_file(
         cls,
         path: str | Path,
-        contract: str | ContractSpec = "ES",
+        contract: str | ContractSpec | None = None,
         *,
         warmup: int | None = None,
         cache: bool = True,
@@ -146,7 +147,9 @@ class Market:
         ----------
         path : str or Path
             File that :func:`fox_env.read_bars` reads.
-        contract, warmup, cache, observe
+        contract : str or ContractSpec, optional
+            None: the one that a prepared file holds (``scripts/prepare_data.py``), else ES.
+        warmup, cache, observe
             As in :meth:`from_bars`.
         **hints
             Keyword arguments of :func:`fox_env.read_bars`: ``tz``, ``label``, ``format``, ...
@@ -157,6 +160,8 @@ class Market:
             As :func:`fox_env.read_bars` and :meth:`from_bars`.
         """
         bars = read_bars(path, **hints)
+        if contract is None:
+            contract = (stored_contract(path) if isinstance(path, (str, Path)) else None) or "ES"
         return cls.from_bars(bars, contract, warmup, cache=cache, observe=observe)
 
     @property

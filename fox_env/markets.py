@@ -30,14 +30,14 @@ def resolve_market(market: Market | str | os.PathLike[str], contract: str | None
     path = Path(market)
     if path.is_file():
         status = path.stat()
-        return _file_market(path.resolve(), contract or "ES", (status.st_mtime_ns, status.st_size))
+        return _file_market(path.resolve(), contract, (status.st_mtime_ns, status.st_size))
     if contract is not None or path.suffix or os.sep in os.fspath(market):
         raise ConfigError(f"no file {os.fspath(market)!r}; check the path, or name a synthetic market")
     return _synthetic_market(os.fspath(market))
 
 
 @lru_cache(maxsize=8)
-def _file_market(path: Path, contract: str, version: tuple[int, int]) -> Market:
+def _file_market(path: Path, contract: str | None, version: tuple[int, int]) -> Market:
     """Read a file once for every version of it."""
     return Market.from_file(path, contract=contract)
 

@@ -130,7 +130,8 @@ def _with_rolls(bars: Bars) -> Bars:
             "--mark-rolls: the bars have their rolls in the column roll_gap; leave the option out"
         )
     marked = int((gaps != 0).sum())
-    sentence = f"mark_rolls: {marked:,} rows marked as rolls by open interest, first row {int(gaps.argmax())}"
+    rows = "1 row marked as a roll" if marked == 1 else f"{marked:,} rows marked as rolls"
+    sentence = f"mark_rolls: {rows} by open interest, first row {int((gaps != 0).argmax())}"
     gaps.flags.writeable = False
     return dataclasses.replace(bars, roll_gap=gaps, repairs=(*bars.repairs, sentence))
 
