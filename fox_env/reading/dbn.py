@@ -135,21 +135,32 @@ def _decode(library: Any, data: bytes, source: str, symbols: _Symbols) -> Iterat
 
 
 def _by_type(library: Any, records: list[Any], symbols: _Symbols) -> Iterator[tuple[int, NDArray[Any]]]:
+    raws = list(map(bytes, records))
+    if not raws:
+        return
+    size, rtype = len(raws[0]), raws[0][1]
+    alike = np.frombuffer(b"".join(raws), dtype=np.uint8)
+    if alike.size == size * len(raws) and rtype in _CLASSES:
+        heads = alike.reshape(-1, size)[:, :2]  # length in words of four bytes, and type
+        if (heads == (size // 4, rtype)).all():
+            yield rtype, alike.view(_layout(library, rtype, size))
+            return
     groups: dict[tuple[int, int], list[bytes]] = {}
-    for record, raw in zip(records, map(bytes, records), strict=True):
+    for record, raw in zip(records, raws, strict=True):
         groups.setdefault((raw[1], len(raw)), []).append(raw)
         if raw[1] == _SYMBOL_MAPPING:
             symbols.add_message(record)
-    for (rtype, size), raws in groups.items():
-        layout: list[tuple[str, str]] = [("length", "u1"), ("rtype", "u1")]
-        if rtype in _CLASSES:
-            # The vendor's own description follows its decoder when a later version moves a field.
-            layout = getattr(library, _CLASSES[rtype])._dtypes
-        packed = np.dtype(layout)
-        spec: Any = {"names": packed.names, "formats": [packed[n] for n in packed.names or ()],
-                     "offsets": [packed.fields[n][1] for n in packed.names or () if packed.fields],
-                     "itemsize": size}  # fmt: skip
-        yield rtype, np.frombuffer(b"".join(raws), dtype=np.dtype(spec))
+    for (rtype, size), parts in groups.items():
+        yield rtype, np.frombuffer(b"".join(parts), dtype=_layout(library, rtype, size))
+
+
+def _layout(library: Any, rtype: int, size: int) -> np.dtype[Any]:
+    """Return the fields of a record of `size` bytes, which may end in the time of sending."""
+    fields = [("length", "u1"), ("rtype", "u1")]
+    if rtype in _CLASSES:
+        # The vendor's own description follows its decoder when a later version moves a field.
+        fields = getattr(library, _CLASSES[rtype])._dtypes
+    return np.dtype([*fields, ("rest", f"V{size - np.dtype(fields).itemsize}")])
 
 
 def _columns(rtype: int, records: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -84,6 +84,21 @@ def test_a_live_capture_is_read_without_its_control_messages() -> None:
     ]
 
 
+def test_times_of_sending_after_live_records_are_passed_over() -> None:
+    live = vendor.Metadata(
+        dataset="GLBX.MDP3",
+        start=START,
+        stype_in=None,
+        stype_out=vendor.SType.INSTRUMENT_ID,
+        schema=None,
+        ts_out=True,
+    )
+    records = [bytes(bar(i, PRICES, 7 + i)) for i in range(2)]
+    sent = b"".join(bytes([16]) + record[1:] + (START + 9).to_bytes(8, "little") for record in records)
+    frame = read_dbn(live.encode() + sent, "f").frame
+    assert frame["close"].to_list() == [5200.75, 5200.75] and frame["volume"].to_list() == [7.0, 8.0]
+
+
 def test_an_undefined_price_is_no_quote_and_a_snapshot_starts_anew() -> None:
     records = [
         book(1, (99.0, 4), (None, 0), flags=160),
