@@ -291,3 +291,40 @@ def test_faults_in_rows_out_of_order_are_named_by_the_rows_of_the_file() -> None
     assert report.first_of("zero_volume").row == 169
     assert report.first_of("off_tick").row == 159
     assert "price 98.1 " in report.first_of("off_tick").message
+
+
+@pytest.mark.parametrize(("factor", "found"), [(0.86, False), (1.14, False), (0.84, True), (1.16, True)])
+def test_open_interest_may_change_by_fifteen_percent(factor: float, found: bool) -> None:
+    data = columns()
+    roll(data)
+    data["open_interest"][100:] = 1000.0 * factor
+    assert ("roll" in validate_bars(data, SPEC).counts) == found
+
+
+@pytest.mark.parametrize(("bars", "found"), [(9, False), (10, True)])
+def test_ten_bars_at_one_price_are_flat(bars: int, found: bool) -> None:
+    data = columns()
+    change = data["close"][49] - data["open"][50 + bars - 1]
+    for name in PRICES:
+        data[name][50 + bars - 1 :] += change
+    for name in PRICES:
+        data[name][50 : 50 + bars - 1] = data["close"][49]
+        data[name][49] = data["close"][49]
+    assert validate_bars(data, SPEC).counts == ({"flat": 1} if found else {})
+
+
+@pytest.mark.parametrize(("factor", "found"), [(4.9, False), (5.1, True), (0.21, False), (0.19, True)])
+def test_a_spike_is_five_times_its_neighbours(factor: float, found: bool) -> None:
+    data = columns()
+    for name in PRICES:
+        data[name][50] = factor * data["close"][49]
+    assert ("spike" in validate_bars(data).counts) == found
+
+
+@pytest.mark.parametrize(("misplaced", "kind"), [(9, "outside_session"), (11, "session_mismatch")])
+def test_sessions_are_doubted_when_more_than_five_percent_lie_outside(misplaced: int, kind: str) -> None:
+    data = columns()
+    data["ts"][-misplaced:] += 2 * DAY
+    counts = validate_bars(data, SPEC).counts
+    assert counts[kind] == (misplaced if kind == "outside_session" else 1)
+    assert len({"outside_session", "session_mismatch"} & set(counts)) == 1
