@@ -170,11 +170,9 @@ def _splice(
     roll_days: int | None,
 ) -> tuple[list[_Piece], list[Roll]]:
     """Decide which rows of which expiry make up the series."""
-    pairs = expiries.items() if isinstance(expiries, Mapping) else expiries
-    named = [(str(name), bars) for name, bars in pairs]
-    if not named:
-        raise DataError("Continuous contract: there are no expiries; give at least one.")
-    spec = _common_contract([name for name, _ in named]) if contract is None else contracts.contract(contract)
+    named = _named(expiries)
+    common = _common_contract([name for name, _ in named])
+    spec = common if contract is None else contracts.contract(contract)
     rule = roll or (spec.roll if spec is not None else "volume")
     if rule not in ROLL_RULES:
         raise ConfigError(f"Unknown roll={roll!r}; use one of {', '.join(ROLL_RULES)}.")
@@ -202,19 +200,41 @@ def _splice(
     return pieces, rolls
 
 
+def _named(expiries: Expiries) -> list[tuple[str, Bars]]:
+    """Return the expiries as pairs of a name and bars; refuse anything else."""
+    pairs = list(expiries.items()) if isinstance(expiries, Mapping) else expiries
+    if not isinstance(pairs, (list, tuple)) or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+        raise ConfigError(
+            "Continuous contract: expiries must be a mapping of names to Bars or a list of (name, Bars), got "
+            f"{type(expiries).__name__}."
+        )
+    for name, bars in pairs:
+        if not isinstance(bars, Bars):
+            raise ConfigError(
+                f"Continuous contract: {str(name)!r} must come with its Bars, got {type(bars).__name__}; read them "
+                "with read_bars."
+            )
+    if not pairs:
+        raise DataError("Continuous contract: there are no expiries; give at least one.")
+    return [(str(name), bars) for name, bars in pairs]
+
+
 def _common_contract(names: list[str]) -> ContractSpec | None:
-    """Return the known contract that every name is an expiry of, if there is one."""
-    found: dict[str, ContractSpec] = {}
-    for name in names:
-        parsed = parse_name(name)
-        if parsed is None or not parsed.root:
-            return None
-        try:
-            spec = contracts.contract(name)
-        except ConfigError:
-            return None
-        found[spec.symbol] = spec
-    return next(iter(found.values())) if len(found) == 1 else None
+    """Return the known contract that every name is an expiry of, or None where names do not say."""
+    parsed = {name: parse_name(name) for name in names}
+    roots = {name: found.root.casefold() for name, found in parsed.items() if found is not None}
+    for name, root in roots.items():
+        if root != roots[next(iter(roots))]:
+            raise ConfigError(
+                f"Continuous contract: {next(iter(roots))!r} and {name!r} are expiries of different contracts; "
+                "give those of one."
+            )
+    if len(roots) < len(parsed) or not roots[names[0]]:
+        return None
+    try:
+        return contracts.contract(names[0])
+    except ConfigError:
+        return None
 
 
 def _roll(old: _Piece, new: _Piece) -> Roll:
