@@ -181,6 +181,23 @@ def test_the_volume_rule_passes_over_a_month_that_hardly_trades() -> None:
     assert [(roll.old, roll.new) for roll in roll_schedule(expiries)] == [("GCZ3", "GCG4")]
 
 
+def test_equal_volume_is_no_reason_to_roll() -> None:
+    expiries = {"ESZ3": make([9, 9, 9]), "ESH4": make([1, 9, 9], seed=1)}
+    assert roll_schedule(expiries) == []
+
+
+def test_columns_that_some_expiries_lack_are_unknown_there() -> None:
+    full = make([9, 9, 9, 9], interest=[1, 2, 3, 4])
+    bare = replace(make([1, 1, 1, 1], seed=1), volume=None, extra={})
+    expiries = {"ESZ3": full, "ESH4": bare}
+    spliced = continuous(expiries, "calendar", expiry={"ESZ3": "2013-11-27"}, roll_days=0)
+    assert spliced.volume is None
+    held = spliced.extra["contract"]
+    assert held.tolist() == [0.0] * 2 * SESSION + [1.0] * 2 * SESSION
+    assert spliced.extra["open_interest"][held == 0].tolist() == [1.0] * SESSION + [2.0] * SESSION
+    assert np.isnan(spliced.extra["open_interest"][held == 1]).all()
+
+
 def test_a_contract_is_left_after_its_last_trading_day_whatever_the_volume() -> None:
     expiries = {"ESZ3": make([9, 9, 9, 9]), "ESH4": make([1, 1, 1, 1], seed=1)}
     rolls = roll_schedule(expiries, expiry={"ESZ3": "2013-11-26"})
