@@ -257,7 +257,8 @@ def from_name(text: str) -> Market:
         As :func:`parse`, or a value out of range.
     """
     name, arguments = parse(text)
-    return _shared(name, tuple(sorted(arguments.items())))
+    parameters = inspect.signature(MARKETS[name]).parameters.values()
+    return _shared(name, tuple((each.name, arguments.get(each.name, each.default)) for each in parameters))
 
 
 @functools.lru_cache(maxsize=4)
