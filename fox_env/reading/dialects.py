@@ -27,7 +27,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "__index_level_0__", "日期时间", "data_hora",
     ),
     "date": ("date", "data", "日期", "交易日期", "fecha", "datum", "trade_date"),
-    "clock": ("time", "hora", "horário", "时间", "交易时间", "zeit"),
+    "clock": ("clock", "time", "hora", "horário", "时间", "交易时间", "zeit"),
     "open": ("open", "o", "open_price", "abertura", "开盘价", "开盘", "apertura", "eröffnung"),
     "high": ("high", "h", "high_price", "máxima", "maxima", "máximo", "maximo", "最高价", "最高", "hoch"),
     "low": ("low", "l", "low_price", "mínima", "minima", "mínimo", "minimo", "最低价", "最低", "tief"),
@@ -134,7 +134,7 @@ def plain(name: str) -> str:
 
 _KINDS = (
     ("B", r"\s*"),
-    ("C", r"\d{8}[ T]?\d{4,6}|\d{8} \d{6} \d{1,9}|(?:19|20)\d{12}(?:\d{3})?"),
+    ("C", r"(?:19|20)\d{6}[ T]?(?:\d{4}|\d{6}(?: \d{1,9}|\d{3})?)"),
     ("D", r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"),
     ("I", r"\d{4}-\d{1,2}-\d{1,2}"),
     ("P", r"\d{4}\.\d{1,2}\.\d{1,2}"),
@@ -234,7 +234,8 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         "lean_quote_bars", "LEAN quote bars", "`bid_close` with `ask_close`", "open",
         "datetime_utc,expiry,bid_open,bid_high,bid_low,bid_close,bid_size,ask_open,ask_high,ask_low,ask_close,ask_size",
-        has=frozenset(("bid_close", "ask_close")), zone_note="UTC by a `_utc` name, else tz=",
+        has=frozenset(f"{side}_{price}" for side in ("bid", "ask") for price in BAR_ROLES),
+        zone_note="UTC by a `_utc` name, else tz=",
         roles={"bid_close": "bid", "ask_close": "ask"},
     ),
     Dialect(
@@ -324,9 +325,10 @@ LEAN_QUOTES = Dialect(
     "open", "0,1676.5,1676.5,1676.5,1676.5,86,1676.75,1676.75,1676.75,1676.75,97",
     zone_note="tz= needed (UTC for CME)",
     order=(
-        "time", "bid_open", "bid_high", "bid_low", "bid", "bid_size", "ask_open", "ask_high", "ask_low", "ask",
-        "ask_size",
+        "time", "bid_open", "bid_high", "bid_low", "bid_close", "bid_size",
+        "ask_open", "ask_high", "ask_low", "ask_close", "ask_size",
     ),
+    roles={"bid_close": "bid", "ask_close": "ask"},
 )  # fmt: skip
 YFINANCE = Dialect(
     "yfinance", "yfinance", "three header rows: `Price`, `Ticker`, `Date`", "open",

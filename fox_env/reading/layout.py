@@ -139,7 +139,7 @@ def _roles(table: Table, dialect: Dialect, hints: Hints) -> dict[str, str]:
     by_name: dict[str, str] = {}
     for column in table.frame.columns:
         by_name.setdefault(plain(column), column)
-    roles: dict[str, str] = {}
+    roles = {role: role for role in dialect.order if role in ROLES and role in table.frame.columns}
     for name, role in dialect.roles.items():
         if name in by_name:
             roles.setdefault(role, by_name[name])

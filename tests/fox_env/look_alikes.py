@@ -1,0 +1,218 @@
+"""Small files in the layouts of many producers, with invented numbers, and what each must give."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+CLOSES = (100.25, 100.5, 100.0, 101.75, 101.5, 102.25)
+VOLUMES = (12, 7, 31, 4, 19, 8)
+START = datetime(2024, 1, 2, 9, 30)
+
+
+@dataclass(frozen=True)
+class LookAlike:
+    """A file and what it must give.
+
+    Attributes
+    ----------
+    name : str
+        Producer and variant.
+    dialect : str
+        Name of the dialect that must be told.
+    content : bytes
+    options : dict
+        Arguments of ``read_bars`` that the file needs.
+    first : str
+        Close of the first bar in UTC.
+    minutes : int
+        Length of a bar.
+    volume : tuple of float or None
+    extra : frozenset of str
+        Names of the further columns.
+    file : str
+        Name of the file.
+    """
+
+    name: str
+    dialect: str
+    content: bytes
+    options: dict[str, Any]
+    first: str
+    minutes: int = 1
+    volume: tuple[float, ...] | None = VOLUMES
+    extra: frozenset[str] = frozenset()
+    file: str = "bars.csv"
+    closes: tuple[float, ...] = field(default=CLOSES)
+
+
+def prices(close: float) -> tuple[float, float, float, float]:
+    """Return open, high, low and close of an invented bar."""
+    return close - 0.25, close + 0.5, close - 0.75, close
+
+
+def rows(
+    write: Callable[[datetime, tuple[float, float, float, float], int], str],
+    minutes: int = 1,
+    start: datetime = START,
+) -> list[str]:
+    """Write six bars, one line each; `write` gets the start of the bar, its prices and its volume."""
+    return [
+        write(start + i * timedelta(minutes=minutes), prices(close), volume)
+        for i, (close, volume) in enumerate(zip(CLOSES, VOLUMES, strict=True))
+    ]
+
+
+def text(header: str | None, lines: list[str], end: str = "\n") -> bytes:
+    """Join a header and lines."""
+    return (end.join([*([] if header is None else [header]), *lines]) + end).encode()
+
+
+def ohlc(values: tuple[float, ...], mark: str = ",", digits: int = 2) -> str:
+    """Write prices."""
+    return mark.join(f"{value:.{digits}f}" for value in values)
+
+
+def _archive(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def _fixed(values: tuple[float, ...]) -> str:
+    return ",".join(str(int(value * 1_000_000_000)) for value in values)
+
+
+def _comma(values: tuple[float, ...]) -> str:
+    return ohlc(values, ";").replace(".", ",")
+
+
+def _epoch(t: datetime, scale: int = 1) -> int:
+    return int((t - datetime(1970, 1, 1)).total_seconds()) * scale
+
+
+CHICAGO, NEW_YORK, UTC = ({"tz": zone} for zone in ("America/Chicago", "America/New_York", "UTC"))
+OI = frozenset(("open_interest",))
+
+LOOK_ALIKES = [
+    LookAlike("CME minutes", "csv",
+        text("timestamp_utc,open,high,low,close,volume",
+             rows(lambda t, p, v: f"{t + timedelta(minutes=1)},{ohlc(p)},{v}")),
+        {}, "2024-01-02T09:31"),
+    LookAlike("FirstRate without header", "firstrate",
+        text(None, rows(lambda t, p, v: f"{t},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31"),
+    LookAlike("Kibot minutes", "kibot",
+        text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y,%H:%M},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31"),
+    LookAlike("Kibot daily", "kibot",
+        text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y},{ohlc(p)},{v}", 1440)), NEW_YORK, "2024-01-03T05:00", 1440),
+    LookAlike("NinjaTrader", "ninjatrader",
+        text(None, rows(lambda t, p, v: f"{t:%Y%m%d %H%M%S};{ohlc(p, ';')};{v}")), UTC, "2024-01-02T09:30"),
+    LookAlike("HistData", "histdata",
+        text(None, rows(lambda t, p, v: f"{t:%Y%m%d %H%M%S};{ohlc(p, ';', 5)};0"), "\r\n"),
+        {}, "2024-01-02T14:31", volume=None),
+    LookAlike("TradingView epochs", "tradingview",
+        text('time,open,high,low,close,"MA (9, close)",Plot,Plot,Volume',
+             rows(lambda t, p, v: f"{_epoch(t)},{ohlc(p)},NaN,,1,{v}")),
+        {}, "2024-01-02T09:31", extra=frozenset(("MA (9, close)", "Plot", "Plot_2"))),
+    LookAlike("TradingView offsets, no volume", "tradingview",
+        text("time,open,high,low,close", rows(lambda t, p, v: f"{t:%Y-%m-%dT%H:%M:%S}-05:00,{ohlc(p)}")),
+        {}, "2024-01-02T14:31", volume=None),
+    LookAlike("yfinance daily", "yfinance",
+        b"Price,Adj Close,Close,High,Low,Open,Volume\nTicker,ES=F,ES=F,ES=F,ES=F,ES=F,ES=F\nDate,,,,,,\n"
+        + text(None, rows(lambda t, p, v: f"{t:%Y-%m-%d},{p[3]},{p[3]},{p[1]},{p[2]},{p[0]},{v}", 1440)),
+        NEW_YORK, "2024-01-03T05:00", 1440, extra=frozenset(("Adj Close",))),
+    LookAlike("yfinance minutes", "yfinance",
+        b"Price,Close,High,Low,Open,Volume\nTicker,ES=F,ES=F,ES=F,ES=F,ES=F\nDatetime,,,,,\n"
+        + text(None, rows(lambda t, p, v: f"{t}+00:00,{p[3]},{p[1]},{p[2]},{p[0]},{v}")), {}, "2024-01-02T09:31"),
+    LookAlike("Yahoo daily with offsets", "csv",
+        text("Date,Open,High,Low,Close,Volume,Dividends,Stock Splits",
+             rows(lambda t, p, v: f"{t:%Y-%m-%d} 00:00:00+00:00,{ohlc(p)},{v},0.0,0.0", 1440)),
+        {}, "2024-01-03", 1440, extra=frozenset(("Dividends", "Stock Splits"))),
+    LookAlike("Stooq daily", "csv",
+        text("Date,Open,High,Low,Close,Volume", rows(lambda t, p, v: f"{t:%Y-%m-%d},{ohlc(p)},{v}", 1440)),
+        UTC, "2024-01-03", 1440),
+    LookAlike("Stooq ASCII", "finam",
+        text("<TICKER>,<PER>,<DATE>,<TIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>,<OPENINT>",
+             rows(lambda t, p, v: f"ES.F,5,{t:%Y%m%d,%H%M%S},{ohlc(p)},{v},0", 5)), UTC, "2024-01-02T09:35", 5,
+        extra=frozenset(("<OPENINT>",))),
+    LookAlike("MetaTrader 5", "metatrader",
+        text("<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\t<VOL>\t<SPREAD>",
+             rows(lambda t, p, v: f"{t:%Y.%m.%d}\t{t:%H:%M:%S}\t" + ohlc(p, "\t") + f"\t{v}\t0\t2"), "\r\n"),
+        {"tz": "Europe/Athens"}, "2024-01-02T07:31", extra=frozenset(("<VOL>", "<SPREAD>"))),
+    LookAlike("MetaTrader 5 with traded volume", "metatrader",
+        text("<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\t<VOL>\t<SPREAD>",
+             rows(lambda t, p, v: f"{t:%Y.%m.%d}\t{t:%H:%M:%S}\t" + ohlc(p, "\t") + f"\t3\t{v}\t2")),
+        UTC, "2024-01-02T09:31", extra=frozenset(("<TICKVOL>", "<SPREAD>"))),
+    LookAlike("MetaTrader 5 in UTF-16", "metatrader",
+        text("<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>",
+             rows(lambda t, p, v: f"{t:%Y.%m.%d}\t{t:%H:%M:%S}\t" + ohlc(p, "\t") + f"\t{v}"),
+             "\r\n").decode().encode("utf-16"), UTC, "2024-01-02T09:31"),
+    LookAlike("MetaTrader 4", "metatrader",
+        text(None, rows(lambda t, p, v: f"{t:%Y.%m.%d,%H:%M},{ohlc(p)},{v}")), UTC, "2024-01-02T09:31"),
+    LookAlike("MultiCharts", "multicharts",
+        text("<Date>, <Time>, <Open>, <High>, <Low>, <Close>, <Volume>",
+             rows(lambda t, p, v: f"{t.year}/{t.month}/{t.day}, {t:%H:%M:%S}, {ohlc(p, ', ')}, {v}")),
+        {"tz": "Asia/Shanghai"}, "2024-01-02T01:30"),
+    LookAlike("Sierra Chart", "sierra",
+        text("Date, Time, Open, High, Low, Last, Volume, # of Trades, OHLC Avg, HLC Avg, HL Avg, Bid Volume, "
+             "Ask Volume",
+             rows(lambda t, p, v: f"{t.year}/{t.month}/{t.day}, {t:%H:%M:%S}, {ohlc(p, ', ')}, {v}, 3, 1, 1, "
+                                  "3.4028234663852886e+38, 1, 2")),
+        CHICAGO, "2024-01-02T15:31",
+        extra=frozenset(("# of Trades", "OHLC Avg", "HLC Avg", "HL Avg", "sell_volume", "buy_volume"))),
+    LookAlike("Brazilian terminal, newest first", "brazil",
+        b"\xef\xbb\xbf" + text("Data;Abertura;Máxima;Mínima;Fechamento",
+             rows(lambda t, p, v: f"{t:%d/%m/%Y %H:%M};{_comma(p)}")[::-1], "\r\n"),
+        {"tz": "America/Sao_Paulo"}, "2024-01-02T12:31", volume=None),
+    LookAlike("Brazilian terminal, Windows code page", "brazil",
+        text("Data;Hora;Abertura;Máxima;Mínima;Fechamento;Quantidade",
+             rows(lambda t, p, v: f"{t:%d/%m/%Y;%H:%M};{ohlc(p, ';')};{v}")).decode().encode("cp1252"),
+        {"tz": "America/Sao_Paulo"}, "2024-01-02T12:31"),
+    LookAlike("Chinese names in GB18030", "csv",
+        text("合约代码,日期,时间,开盘价,最高价,最低价,收盘价,成交量,持仓量",
+             rows(lambda t, p, v: f"rb2405,{t:%Y%m%d},{t:%H:%M},{ohlc(p)},{v},100")).decode().encode("gb18030"),
+        {"tz": "Asia/Shanghai"}, "2024-01-02T01:30", extra=frozenset(("持仓量",))),
+    LookAlike("backtrader", "backtrader",
+        text("Date,Open,High,Low,Close,Volume,OpenInterest",
+             rows(lambda t, p, v: f"{t:%Y-%m-%d,%H:%M:%S},{ohlc(p)},{v},0")), UTC, "2024-01-02T09:30",
+        extra=frozenset(("OpenInterest",))),
+    LookAlike("integer dates", "dated",
+        text(None, rows(lambda t, p, v: f"{t:%Y%m%d},{ohlc(p, digits=6)},{v},250", 1440)), UTC, "2024-01-03", 1440,
+        extra=OI),
+    LookAlike("integer dates and times", "dated",
+        text(None, rows(lambda t, p, v: f"{t:%Y%m%d},{t.hour * 10_000 + t.minute * 100},{ohlc(p)},{v}")), UTC,
+        "2024-01-02T09:30"),
+    LookAlike("epochs in ms without a header", "headerless",
+        text(None, rows(lambda t, p, v: f"{_epoch(t, 1_000)},{ohlc(p)},{v}")), {}, "2024-01-02T09:30"),
+    LookAlike("Binance", "binance",
+        text(None, rows(lambda t, p, v: f"{_epoch(t)}000,{ohlc(p)},{v},{_epoch(t)}999,9,8,4,5,0")),
+        {}, "2024-01-02T09:31", extra=frozenset(("quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume"))),
+    LookAlike("Databento, fixed point", "databento",
+        text("ts_event,rtype,publisher_id,instrument_id,open,high,low,close,volume,symbol",
+             rows(lambda t, p, v: f"{_epoch(t, 10**9)},33,1,5482,{_fixed(p)},{v},ESH4")), {}, "2024-01-02T09:31"),
+    LookAlike("Databento, pretty", "databento",
+        text("ts_event,rtype,publisher_id,instrument_id,open,high,low,close,volume,symbol",
+             rows(lambda t, p, v: f"{t:%Y-%m-%dT%H:%M:%S}.000000000Z,33,1,5482,{ohlc(p, digits=9)},{v},ESH4")),
+        {}, "2024-01-02T09:31"),
+    LookAlike("pandas with an unnamed time index", "csv",
+        text(",Open,High,Low,Close,Volume", rows(lambda t, p, v: f"{t}+00:00,{ohlc(p)},{v}")), {}, "2024-01-02T09:30"),
+    LookAlike("event bars", "csv",
+        text("ts,open,high,low,close,cum_vol",
+             rows(lambda t, p, v: f"{t:%Y-%m-%d %H:%M:%S}.25Z,{ohlc(p)},{v}")), {}, "2024-01-02T09:30:00.250",
+        volume=None, extra=frozenset(("cum_vol",))),
+    LookAlike("LEAN minutes", "lean",
+        _archive({"20240102_es_minute_trade_202403.csv": text(None, rows(
+            lambda t, p, v: f"{t.hour * 3_600_000 + t.minute * 60_000},{ohlc(p)},{v}"))}),
+        UTC, "2024-01-02T09:31", file="20240102_trade.zip"),
+    LookAlike("a title above the header, gzip", "csv",
+        gzip.compress(b"Continuous contract of an invented index\n" + text("Date;Time;Open;High;Low;Close;Volume",
+            rows(lambda t, p, v: f"{t:%d.%m.%Y;%H:%M};{ohlc(p, ';')};{v}"))),
+        {"tz": "Europe/Berlin", "date_order": "dmy"}, "2024-01-02T08:30"),
+]  # fmt: skip
