@@ -142,7 +142,7 @@ def parse_bars(stamps: Stamps, layout: Layout, hints: Hints, interval: int = 0) 
         if column in ("session_end", "gap") and _is_boolean(series):
             flags[column] = series.fill_null(False).to_numpy()
         elif (further := extra_numbers(series)) is not None:
-            extra[name] = further
+            extra[name] = factor(further) if name in ("bid", "ask") else further
     return BarColumns(table, ts, prices, volume, values.get("roll_gap"), flags, extra)
 
 

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fox_env.bars import PRICES
 from fox_env.errors import DataError
+from fox_env.reading.dialects import Dialect
+from fox_env.reading.numbers import numbers
 from fox_env.reading.table import Table
 
-if TYPE_CHECKING:
-    import polars as pl
 
-QUOTE_BARS = tuple(f"{side}_{price}" for side in ("bid", "ask") for price in PRICES)
-"""The columns by which quote bars are recognised."""
-
-
-def mid_bars(table: Table) -> Table:
+def mid_bars(table: Table, dialect: Dialect) -> Table:
     """Turn bars of bids and of asks into bars of their mid price.
 
     Parameters
     ----------
     table : Table
-        Columns ``bid_open``, ..., ``bid_close``, ``ask_open``, ..., ``ask_close`` (numbers or text) and
-        optionally ``bid_size`` and ``ask_size``; further columns are kept.
+        Columns ``bid_open``, ..., ``bid_close``, ``ask_open``, ..., ``ask_close`` (numbers or text); further
+        columns, such as the sizes, are kept.
+    dialect : Dialect
 
     Returns
     -------
     Table
-        ``open``, ``high``, ``low`` and ``close`` are the means of bid and ask (so the high is an upper bound
-        of the mid price); ``bid`` and ``ask`` the closes. A row that lacks a side has no mid price and makes
-        no bar: it is left out and counted in the notes.
+        ``open``, ``high``, ``low`` and ``close`` are the means of bid and ask, so that the high and low bound
+        the mid price; ``bid`` and ``ask`` are the closes. Rows without both sides are left out and counted.
 
     Raises
     ------
     DataError
         A cell is not a number, or no row has both sides.
     """
-    quotes = {name: _numbers(table, name) for name in QUOTE_BARS}
-    means = [((quotes[f"bid_{price}"] + quotes[f"ask_{price}"]) / 2).alias(price) for price in PRICES]
-    frame = table.frame.drop(QUOTE_BARS).with_columns(
-        *means, quotes["bid_close"].alias("bid"), quotes["ask_close"].alias("ask")
+    bid, ask = (
+        {price: numbers(table, f"{side}_{price}", dialect) for price in PRICES} for side in ("bid", "ask")
     )
-    return two_sided(replace(table, frame=frame))
+    frame = table.frame.drop(f"{side}_{price}" for side in ("bid", "ask") for price in PRICES)
+    means = {price: 0.5 * (bid[price] + ask[price]) for price in PRICES}
+    return two_sided(replace(table, frame=frame.with_columns(bid=bid["close"], ask=ask["close"], **means)))
 
 
 def two_sided(table: Table) -> Table:
@@ -55,33 +50,14 @@ def two_sided(table: Table) -> Table:
     DataError
         There is no row with both.
     """
-    whole = (table.frame["bid"] + table.frame["ask"]).fill_null(np.nan).is_finite()
-    missing = np.flatnonzero(~whole.to_numpy())
+    whole = (table.frame["bid"] + table.frame["ask"]).is_finite().to_numpy()
+    missing = np.flatnonzero(~whole)
     if missing.size == 0:
         return table
-    if missing.size == table.frame.height:
+    if missing.size == len(whole):
         raise DataError(
             f"{table.source}: no row has both a bid and an ask, so there is no mid price; give other rows."
         )
-    note = f"{missing.size:,} rows without both a bid and an ask made no bar, first row {missing[0]}"
-    return replace(
-        table,
-        frame=table.frame.filter(whole),
-        lines=None if table.lines is None else table.lines[whole.to_numpy()],
-        notes=(*table.notes, note),
-    )
-
-
-def _numbers(table: Table, column: str) -> pl.Series:
-    """Return a column as float64, with null for an empty cell."""
-    import polars as pl
-
-    cells = table.frame[column]
-    if cells.dtype == pl.String:
-        cells = cells.str.strip_chars()
-        cells = cells.set(cells == "", None)
-    values = cells.cast(pl.Float64, strict=False)
-    if (wrong := np.flatnonzero((values.is_null() & cells.is_not_null()).to_numpy())).size:
-        row = int(wrong[0])
-        raise table.error(row, column, f"{cells[row]!r} is not a number; correct or remove the row")
-    return values
+    first = missing[0] if table.rows is None else table.rows[missing[0]]
+    note = f"{missing.size:,} rows without both a bid and an ask made no bar, first row {first}"
+    return replace(table.take(np.flatnonzero(whole)), notes=(*table.notes, note))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fox_env.bars import PRICES
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import read_stamps
 from fox_env.reading.content import Content, read_contents
@@ -72,7 +73,7 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     from fox_env.reading.frames import frame_table, is_frame
 
     if is_frame(source):
-        yield from _by_instrument(*find_layout(frame_table(source), hints), hints)
+        yield from map(_with_mids, _by_instrument(*find_layout(frame_table(source), hints), hints))
         return
     if not isinstance(source, str | Path):
         raise ConfigError(
@@ -82,7 +83,19 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     if hints.format in CONTAINERS:
         contents = _insist(contents, hints.format)
     for content in contents:
-        yield from _content_pieces(content, hints)
+        yield from map(_with_mids, _content_pieces(content, hints))
+
+
+def _with_mids(piece: Piece) -> Piece:
+    """Turn bars of bids and asks into bars of their mid price."""
+    from fox_env.reading.quotes import mid_bars
+
+    layout = piece.layout
+    if layout.dialect.name != "lean_quote_bars":
+        return piece
+    roles = {role: column for role, column in layout.roles.items() if role not in ("bid", "ask")}
+    layout = replace(layout, roles=roles | {price: price for price in PRICES}, kind="bars")
+    return replace(piece, table=mid_bars(piece.table, layout.dialect), layout=layout)
 
 
 def _insist(contents: Iterator[Content], format: str) -> Iterator[Content]:

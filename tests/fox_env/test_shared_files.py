@@ -126,9 +126,6 @@ def test_a_lean_archive_gives_each_member_as_a_contract(
     [
         ("LOBSTER_AMZN_20120621_trades.csv.gz", {"tz": "America/New_York", "price_scale": 1e-4}, 387,
          "2012-06-21T13:31", "2012-06-21T20:00"),
-        ("LEAN_ES_minute_quote.csv.gz", {"symbol": "202003"}, None, None, "2020-01-07"),
-        ("lean_raw_zip/Data__future__cme__minute__es__20131007_quote.zip", {"tz": "UTC", "symbol": "ES_201312"},
-         None, "2013-10-07T00:01", "2013-10-08T00:00"),
         ("orderflow_ES_tbt_dom_20220124_1min.txt.gz", {"tz": "UTC"}, 2, "2022-01-24T13:31", "2022-01-24T13:32"),
     ],
 )  # fmt: skip
@@ -143,6 +140,31 @@ def test_trades_and_quotes_become_bars_of_the_size_asked_for(
     assert first is None or made.ts[0] == utc(first)[0]
     assert made.ts[-1] == utc(last)[0]
     assert made.interval_ns in (0, MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "rows", "one_sided", "first", "last"),
+    [
+        ("LEAN_ES_minute_quote.csv.gz", "201312", 15_468, 68, "2013-10-06T19:01", "2013-12-04"),
+        ("LEAN_ES_minute_quote.csv.gz", "201403", 2_746, 0, "2013-12-18T00:01", "2013-12-20T22:16"),
+        ("LEAN_ES_minute_quote.csv.gz", "202003", 1_429, 0, "2020-01-05T22:01", "2020-01-07"),
+        ("lean_raw_zip/Data__future__cme__minute__es__20131007_quote.zip", "ES_201312", 1_395, 15,
+         "2013-10-07T00:01", "2013-10-08"),
+    ],
+)  # fmt: skip
+def test_quote_bars_are_bars_of_the_mid_price(
+    name: str, symbol: str, rows: int, one_sided: int, first: str, last: str
+) -> None:
+    bars = read_bars(shared(name), tz="UTC", symbol=symbol)
+    assert len(bars) == rows
+    assert [bars.ts[0], bars.ts[-1]] == utc(first, last)
+    assert bars.volume is None
+    assert bars.extra.keys() == {"bid", "ask", "bid_size", "ask_size"}
+    assert [note.split(",")[0] for note in bars.repairs] == [
+        f"{one_sided} rows without both a bid and an ask made no bar"
+    ][: bool(one_sided)]
+    np.testing.assert_array_equal(bars.close, 0.5 * (bars.extra["bid"] + bars.extra["ask"]))
+    assert (bars.high > bars.low).mean() > 0.1
 
 
 def test_prices_times_ten_thousand_are_refused_until_the_caller_says_so() -> None:
