@@ -40,8 +40,8 @@ _AGENT_RANGES = {
     "n_step": (1, 1000),
     "batch_size": (1, 2**20),
     "replay_size": (1, 2**40),
-    "collect_steps": (1, 2**20),
-    "updates": (1, 2**20),
+    "collect_steps": (1, 2**12),  # an interrupt waits for the iteration to end
+    "updates": (1, 2**12),
     "epoch_steps": (1, _MOST_STEPS),
     "learning_starts": (0, _MOST_STEPS),
     "epsilon_steps": (0, _MOST_STEPS),
