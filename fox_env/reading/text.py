@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _DELIMITERS = "\t;|,"
 _SAMPLE_LINES = 200
 _PREAMBLE_LINES = 20
+_HEAD_BYTES = 65_536
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _NUMBER = re.compile(r"\s*-?(?:\d{1,7}|\d{1,12}\.\d{0,9})\s*")
 _STRING_ROLES = ("time", "date", "clock", "symbol", "side")
 
@@ -78,10 +80,15 @@ def open_text(content: Content) -> TextRows:
             f"{source}: line {_line_of(data, position)} holds a NUL byte, so this is not a clean text file; "
             "export it again."
         )
+    if (control := _CONTROL.search(data, 0, _HEAD_BYTES)) is not None:
+        raise DataError(
+            f"{source}: line {_line_of(data, control.start())} holds the control character "
+            f"{control.group()[0]:#04x}, so this is not a text file; check what it is."
+        )
     start = _first_line(data, source)
-    if b'{"' in data[start : start + 65_536].partition(b"\n")[0]:
+    if b'{"' in data[start : start + _HEAD_BYTES].partition(b"\n")[0]:
         raise DataError(f"{source}: holds JSON records, not a table; write a table as CSV or Parquet.")
-    delimiter = _delimiter(data[start : start + 65_536])
+    delimiter = _delimiter(data[start : start + _HEAD_BYTES])
     start, fields = _skip_preamble(data, start, delimiter)
     if _is_headless(fields):
         sample = _split(data[start:], delimiter, _SAMPLE_LINES)
@@ -286,6 +293,8 @@ def _delimiter(head: bytes) -> str:
     ]
     if len(lines) > 2:
         lines = lines[: max(2, len(lines) - 1)]  # the last one may be cut
+    if not lines:
+        return ","
     counts = {mark: sorted(line.count(mark) for line in lines)[len(lines) // 2] for mark in _DELIMITERS}
     for mark in _DELIMITERS:
         if counts[mark] >= 3:

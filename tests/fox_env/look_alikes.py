@@ -99,6 +99,7 @@ def _epoch(t: datetime, scale: int = 1) -> int:
 
 
 CHICAGO, NEW_YORK, UTC = ({"tz": zone} for zone in ("America/Chicago", "America/New_York", "UTC"))
+BINANCE = frozenset(("quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume"))
 OI = frozenset(("open_interest",))
 
 LOOK_ALIKES = [
@@ -193,7 +194,7 @@ LOOK_ALIKES = [
         text(None, rows(lambda t, p, v: f"{_epoch(t, 1_000)},{ohlc(p)},{v}")), {}, "2024-01-02T09:30"),
     LookAlike("Binance", "binance",
         text(None, rows(lambda t, p, v: f"{_epoch(t)}000,{ohlc(p)},{v},{_epoch(t)}999,9,8,4,5,0")),
-        {}, "2024-01-02T09:31", extra=frozenset(("quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume"))),
+        {}, "2024-01-02T09:31", extra=BINANCE),
     LookAlike("Databento, fixed point", "databento",
         text("ts_event,rtype,publisher_id,instrument_id,open,high,low,close,volume,symbol",
              rows(lambda t, p, v: f"{_epoch(t, 10**9)},33,1,5482,{_fixed(p)},{v},ESH4")), {}, "2024-01-02T09:31"),
