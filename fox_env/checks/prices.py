@@ -70,7 +70,9 @@ def _spikes(values: Float, before: Float, after: Float) -> Flag:
 
 
 def _describe_spike(values: Float, before: Float) -> Callable[[int], str]:
-    return lambda i: f"price {values[i]:g} is {values[i] / before[i]:.3g} times the close beside it"
+    return lambda i: (
+        f"price {values[i]:g} is {float(values[i]) / float(before[i]):.3g} times the close beside it"
+    )
 
 
 def _jumps(series: Series, odd: Flag) -> list[Fault]:

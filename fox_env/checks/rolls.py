@@ -33,7 +33,7 @@ def roll_faults(series: Series) -> list[Fault]:
     open_, close = series.prices["open"], series.prices["close"]
 
     def describe(row: int) -> str:
-        change = held[row] / held[row - 1] - 1
+        change = float(held[row]) / float(held[row - 1]) - 1
         move = open_[row] - close[row - 1]
         return f"open interest changes by {change:+.1%} and the price by {move:+g} over the session break"
 
@@ -78,7 +78,7 @@ def _overnight(after_break: Flag, interval: int) -> Flag:
 def _changes(held: Float, overnight: Flag) -> tuple[Flag, Flag]:
     """Return the rows of rolls and those of a halved count."""
     before = np.concatenate((held[:1], held[:-1]))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = held / before
     known = overnight & (before > 0) & (held > 0)
     halved: Flag = known & (ratio >= _HALVED[0]) & (ratio <= _HALVED[1])
