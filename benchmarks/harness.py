@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("numpy", "gymnasium", "torch", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc")
+PACKAGES = (
+    "numpy",
+    "polars",
+    "TA-Lib",
+    "gymnasium",
+    "torch",
+    "cuda-core",
+    "cuda-bindings",
+    "nvidia-cuda-nvrtc",
+)
 
 
 def arguments(description: str) -> argparse.ArgumentParser:

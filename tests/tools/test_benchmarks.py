@@ -29,3 +29,14 @@ def test_benchmark_runs_and_writes_machine_facts(name: str, tmp_path: Path) -> N
     assert {"cpu", "cores", "commit", "versions"} <= result["machine"].keys()
     rows = result["cpu"] if name == "env_throughput" else result["rows"]
     assert all(row["env_steps_per_s"] > 0 for row in rows)
+
+
+def test_feature_benchmark_measures_time_and_memory(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    command = [sys.executable, ROOT / "benchmarks" / "features.py", "--quick", "--out", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = {row["way"]: row for row in json.loads(out.read_text())["rows"]}
+    assert set(rows) == {"build", "cached", "in memory"}
+    assert all(row["bars"] == 100_000 and 0.05 < row["peak_gib"] < 1.0 for row in rows.values())
+    assert rows["cached"]["cpu_s"] < rows["build"]["cpu_s"]
