@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from feature_cases import COLUMN, SPEC, features, random_bars
+from feature_cases import COLUMN, SHARED, SPEC, features, random_bars
 from numpy.typing import NDArray
 
 from fox_env.bars import Bars
 from fox_env.features import FEATURES, RECORDED
 from fox_env.market import Market
+from fox_env.readers import read_bars
 
 LENGTH = 3_000
 TICK = SPEC.tick_size
@@ -142,6 +143,17 @@ def test_a_missing_quote_moves_nothing(recorded: dict[str, NDArray[np.float64]])
     assert table[1_000, COLUMN["spread"]] == 0.0 and table[1_000, COLUMN["microprice"]] == 0.0
     assert not table[1_000:1_002, COLUMN["book_flow"]].any() and table[1_002, COLUMN["book_flow"]] != 0.0
     assert np.isfinite(table).all()
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared market data are not beside the project")
+def test_a_real_book_agrees_with_polars() -> None:
+    path = SHARED / "orderflow_ES_tbt_dom_20220124_1min.txt.gz"
+    bars = read_bars(path, tz="UTC", bars="5t", repair=["sort"])
+    of = Market.from_bars(bars, SPEC, warmup=0, cache=False)
+    deep, flow = pl.col("bid_depth") + pl.col("ask_depth"), pl.col("ofi")
+    book = {"depth": relative(deep), "book_flow": flow / (flow**2).rolling_mean(60).sqrt()}
+    assert_agrees(of, RECORDS | book)
+    assert (of.features[:, COLUMN["order_flow_source"]] == 0.625).all()
 
 
 SOURCES = {

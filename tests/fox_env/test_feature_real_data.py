@@ -29,8 +29,17 @@ HINTS: dict[str, dict[str, Any]] = {
     "BT": {"tz": "Europe/Berlin"},
     "FRD_NQ": {"tz": "America/New_York", "label": "open"},
     "HOT": {"tz": "Asia/Shanghai"},
+    "LEAN": {"symbol": "201312"},
+    "orderflow": {"tz": "UTC", "bars": "5t", "repair": ["sort"]},
+    "lean_raw_zip": {"tz": "America/New_York", "symbol": "ES_201312"},
+    **{kind: {"bars": "1s"} for kind in ("mbp", "tbbo", "trades")},
+    "LOBSTER": {"tz": "America/New_York", "bars": "50t", "price_scale": 1e-4},
+    "2024-05-09": {"symbol": "ESM4"},
+    "ohlcv-1m_2024-07-01": {"symbol": "ESU4"},
 }
-TICKS = {"HOT": 1.0, "6E": 5e-5, "gbpusd": 1e-5, "FRD_NQ": 0.25, "CFFEX": 0.2, "BT": 1.0}
+TICKS = {"HOT": 1.0, "6E": 5e-5, "gbpusd": 1e-5, "CFFEX": 0.2, "FESX": 1.0} | dict.fromkeys(
+    ("FRD_NQ", "LEAN_ES_minute_trade", "lean_raw_zip", "orderflow", "nautilus__futures"), 0.25
+)
 MOST_ROWS = 60_000
 FILES = sorted(path.name for path in SHARED.glob("*.gz"))
 SAMPLES = sorted(f"{path.parent.name}/{path.name}" for path in SHARED.glob("*/*"))
@@ -46,7 +55,7 @@ def chosen(table: dict[str, Any], name: str, default: Any) -> Any:
 def load(name: str) -> tuple[Bars, ContractSpec, Market]:
     """Bars of a file, its contract and market; a file that is refused skips the test with the reason."""
     try:
-        bars = read_bars(SHARED / name, **chosen(HINTS, name, {"tz": "UTC"}))
+        bars = read_bars(SHARED / name, **chosen(HINTS, name, {} if "dbn" in name else {"tz": "UTC"}))
     except DataError as error:
         pytest.skip(f"not bars: {error}")
     bars = bars[:MOST_ROWS]
@@ -116,4 +125,4 @@ def test_most_of_the_files_are_bars() -> None:
     for name in FILES:
         with contextlib.suppress(pytest.skip.Exception):
             loaded.append(len(load(name)[0]))
-    assert len(loaded) >= 9 and sum(loaded) > 300_000, f"only {len(loaded)} of {len(FILES)} files load"
+    assert len(loaded) >= 16 and sum(loaded) > 400_000, f"only {len(loaded)} of {len(FILES)} files load"
