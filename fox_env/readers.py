@@ -54,8 +54,8 @@ def read_bars(
         occurs twice is resolved by row order or refused.
     label : {"close", "open"}, optional
         Which end of a bar its time marks, by default as the layout has it. Times of the open are moved to
-        the close by the length of the bar: as recorded, else the median interval of the instrument with the
-        shortest one. Bare dates close at the next one.
+        the close by the length of the bar: as recorded, else the most frequent interval, and in a source of
+        several instruments the shortest of theirs. Bare dates close at the next one.
     format : str, optional
         Insist on a container ("csv", "parquet", "arrow", "dbn") or on a layout such as "metatrader".
     symbol : str, optional

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fox_env.bars import PRICES, Flag, Float, Int, median_interval
+from fox_env.bars import PRICES, Flag, Float, Int
 from fox_env.errors import DataError
 from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints, Layout
@@ -70,23 +70,38 @@ def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -
     if _is_newest_first(parsed.ns):
         table, parsed = table.reversed(), parsed._replace(ns=parsed.ns[::-1])
     column = " and ".join(times)
-    spacing = median_interval(parsed.ns)
-    dated = parsed.date_only or ("date" in layout.roles and len(times) == 1 and spacing >= 20 * _HOUR_NS)
+    dated = parsed.date_only or (
+        "date" in layout.roles and len(times) == 1 and usual_interval(parsed.ns) >= 20 * _HOUR_NS
+    )
     label = hints.label or ("open" if dated else layout.dialect.label)
     if layout.dialect.name == "databento":
         interval = interval or _record_length(table)
-    if parsed.utc or plain(times[-1]).endswith("_utc"):
-        return Stamps(table, parsed.ns, label, interval or spacing)
-    zone = hints.tz or layout.dialect.zone
-    if zone is None:
-        raise DataError(
-            f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
-            "tz='America/Chicago' for exchange time, or tz='UTC'."
-        )
-    if dated:
-        return Stamps(table, parsed.ns, label, interval or spacing, zone)
-    utc = wall_to_utc(parsed.ns, zone, lambda row, message: table.error(row, column, message))
-    return Stamps(table, utc, label, interval or median_interval(utc))
+    zone, ns = None, parsed.ns
+    if not (parsed.utc or plain(times[-1]).endswith("_utc")):
+        zone = hints.tz or layout.dialect.zone
+        if zone is None:
+            raise DataError(
+                f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
+                "tz='America/Chicago' for exchange time, or tz='UTC'."
+            )
+        if not dated:
+            ns, zone = wall_to_utc(ns, zone, lambda row, message: table.error(row, column, message)), None
+    if label == "open" and not interval:
+        interval = usual_interval(ns)
+    return Stamps(table, ns, label, interval, zone)
+
+
+def usual_interval(ns: Int) -> int:
+    """Return the most frequent spacing of times in ns, the shortest of several; 0 for fewer than two times.
+
+    Unlike the median it is always a spacing that occurs, and pauses of thin trading do not lengthen it.
+    """
+    spacing = np.diff(np.sort(ns))
+    spacing = spacing[spacing > 0]
+    if not spacing.size:
+        return 0
+    values, counts = np.unique(spacing, return_counts=True)
+    return int(values[counts.argmax()])
 
 
 def bar_closes(stamps: Stamps, interval: int = 0) -> Int:
