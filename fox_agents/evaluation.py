@@ -163,7 +163,9 @@ def _own_backend(agent: Agent) -> str:
     if agent.output == "numpy":
         return "cpu"  # every step of a GPU would wait for the transfer
     own: FoxFuturesVectorEnv | None = getattr(agent, "env", None)
-    return "auto" if own is None else own.device
+    return (
+        "auto" if own is None else own.device.partition(":")[0]
+    )  # the backend's name, without the GPU's number
 
 
 _RECORDED = (

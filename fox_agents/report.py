@@ -39,7 +39,7 @@ _WIDTH, _HEIGHT, _POINTS = 900, 320, 900
 def comparison_table(results: Sequence["EvaluationResult"], title: str) -> Table:
     """Agents by metrics; the caption says how the ratios are annualised."""
     table = Table(title=title, caption=_caption(results))
-    table.add_column("agent")
+    table.add_column("agent", no_wrap=True)
     for _, heading, _ in _COLUMNS:
         table.add_column(heading, justify="right")
     for result in results:
@@ -55,7 +55,7 @@ def orders_table(results: Sequence["EvaluationResult"]) -> Table:
         if any(result.executed["order_status"][status] for result in results)
     ]
     table = Table(title="Executed orders and the fate of every step's order", caption="counts of steps")
-    table.add_column("agent")
+    table.add_column("agent", no_wrap=True)
     for heading in (*(f"filled {d}" for d in _FILLED), *(_FATES.get(s, s) for s in statuses)):
         table.add_column(heading, justify="right")
     for result in results:

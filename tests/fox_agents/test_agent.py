@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import fox_agents  # noqa: E402
 from fox_agents.api import Agent, Callback  # noqa: E402
 from fox_agents.checkpoint import CheckpointError  # noqa: E402
+from fox_agents.dqn import memory  # noqa: E402
 from fox_agents.dqn.agent import BDQAgent  # noqa: E402
 from fox_agents.dqn.replay import Replay  # noqa: E402
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout, synthetic  # noqa: E402
@@ -254,13 +255,18 @@ def test_an_environment_that_does_not_fit_is_refused(market: Market) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"replay_size": 2**40}, r"the replay takes .* GiB and the cpu has .* GiB; lower agent\.replay_size"),
-        ({"hidden": 2**14, "atoms": 2**12}, r"the network .* takes .* GiB.*lower agent\.hidden"),
+        (
+            {"replay_size": 2**40},
+            r"the replay takes .* GiB and the cpu has 0\.5 GiB; lower agent\.replay_size",
+        ),
+        ({"hidden": 2**14}, r"the network .* takes 5\.1 GiB and the cpu has 0\.5 GiB; lower agent\.hidden"),
     ],
 )
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(
-    market: Market, changes: dict[str, Any], message: str
+    market: Market, changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**17}
+    monkeypatch.setattr(memory.os, "sysconf", lambda name: sizes[name])
     with pytest.raises(ConfigError, match=message):
         new(market, **changes).learn(100)
 
@@ -364,3 +370,11 @@ def test_a_loaded_policy_works_where_its_observations_are(tmp_path: Path) -> Non
     assert torch.equal(actions, agent.act(obs, deterministic=True))
     result = fox_agents.evaluate(loaded, synthetic.regimes(seed=1, sessions=3), backend="cuda")
     assert loaded.learner.parameters.is_cuda and len(result.returns) > 0
+
+
+@pytest.mark.gpu
+def test_a_learner_on_a_gpu_is_evaluated_there() -> None:
+    agent = gpu_agent()
+    agent.learn(160)
+    result = fox_agents.evaluate(agent, synthetic.regimes(seed=1, sessions=3), num_envs=4)
+    assert len(result.returns) > 0 and agent.learner.parameters.is_cuda
