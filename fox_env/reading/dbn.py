@@ -13,40 +13,13 @@ from numpy.typing import NDArray
 from fox_env.bars import Float, Int
 from fox_env.errors import DataError
 from fox_env.reading.quotes import two_sided
+from fox_env.reading.records import BARS, CLASSES, SAMPLED, SNAPSHOT, SYMBOL_MAPPING, single_type
 from fox_env.reading.table import Kind, Table
 
 if TYPE_CHECKING:
     import databento_dbn
     import polars as pl
 
-_SECOND_NS = 1_000_000_000
-_BARS = {32: _SECOND_NS, 33: 60 * _SECOND_NS, 34: 3_600 * _SECOND_NS, 35: 86_400 * _SECOND_NS}
-"""Record types of the ohlcv schemas, and the length of their bars."""
-
-_CLASSES = {
-    **dict.fromkeys(_BARS, "OHLCVMsg"),
-    0: "TradeMsg",
-    **dict.fromkeys((1, 197), "MBP1Msg"),
-    10: "MBP10Msg",
-    **dict.fromkeys((177, 194), "CMBP1Msg"),
-    **dict.fromkeys((192, 193), "CBBOMsg"),
-    **dict.fromkeys((195, 196), "BBOMsg"),
-}
-"""Record types that are read, and the vendor's class that knows their layout."""
-
-_SAMPLED = frozenset((192, 193, 195, 196))
-"""Record types that give the best quotes at the end of every second or minute."""
-
-_NAMES = {0: "trades", 1: "mbp-1 or tbbo", 10: "mbp-10", 17: "ohlcv of unstated length", 18: "status",
-          19: "definition", 20: "imbalance", 21: "error", 22: "symbol mapping", 23: "system",
-          24: "statistics", 32: "ohlcv-1s", 33: "ohlcv-1m", 34: "ohlcv-1h", 35: "ohlcv-1d",
-          36: "ohlcv-eod", 160: "mbo", 177: "cmbp-1", 192: "cbbo-1s", 193: "cbbo-1m", 194: "tcbbo",
-          195: "bbo-1s", 196: "bbo-1m", 197: "tbbo"}  # fmt: skip
-_SYMBOL_MAPPING = 22
-_CONTROL = frozenset((21, _SYMBOL_MAPPING, 23))
-"""Messages of a live gateway: errors, symbol mappings, heartbeats."""
-
-_SNAPSHOT = 1 << 5
 _MAX_RECORDS = 1 << 25
 """Most records of one file: bounds the memory that a hostile or whole-market file can claim."""
 
@@ -96,10 +69,10 @@ def read_dbn(data: bytes, source: str) -> Table:
             raise DataError(
                 f"{source}: holds more than {_MAX_RECORDS:,} records; request a shorter period or fewer symbols."
             )
-        if rtype in _CLASSES:
+        if rtype in CLASSES:
             for name, values in _columns(rtype, records).items():
                 parts.setdefault(name, []).append(values)
-    rtype = _single_type(counts, symbols.schema, source)
+    rtype = single_type(counts, symbols.schema, source)
     columns = {name: np.concatenate(values) for name, values in parts.items()}
     return _table(rtype, columns, symbols, source)
 
@@ -140,7 +113,7 @@ def _by_type(library: Any, records: list[Any], symbols: _Symbols) -> Iterator[tu
         return
     size, rtype = len(raws[0]), raws[0][1]
     alike = np.frombuffer(b"".join(raws), dtype=np.uint8)
-    if alike.size == size * len(raws) and rtype in _CLASSES:
+    if alike.size == size * len(raws) and rtype in CLASSES:
         heads = alike.reshape(-1, size)[:, :2]  # length in words of four bytes, and type
         if (heads == (size // 4, rtype)).all():
             yield rtype, alike.view(_layout(library, rtype, size))
@@ -148,7 +121,7 @@ def _by_type(library: Any, records: list[Any], symbols: _Symbols) -> Iterator[tu
     groups: dict[tuple[int, int], list[bytes]] = {}
     for record, raw in zip(records, raws, strict=True):
         groups.setdefault((raw[1], len(raw)), []).append(raw)
-        if raw[1] == _SYMBOL_MAPPING:
+        if raw[1] == SYMBOL_MAPPING:
             symbols.add_message(record)
     for (rtype, size), parts in groups.items():
         yield rtype, np.frombuffer(b"".join(parts), dtype=_layout(library, rtype, size))
@@ -157,22 +130,22 @@ def _by_type(library: Any, records: list[Any], symbols: _Symbols) -> Iterator[tu
 def _layout(library: Any, rtype: int, size: int) -> np.dtype[Any]:
     """Return the fields of a record of `size` bytes, which may end in the time of sending."""
     fields = [("length", "u1"), ("rtype", "u1")]
-    if rtype in _CLASSES:
+    if rtype in CLASSES:
         # The vendor's own description follows its decoder when a later version moves a field.
-        fields = getattr(library, _CLASSES[rtype])._dtypes
+        fields = getattr(library, CLASSES[rtype])._dtypes
     return np.dtype([*fields, ("rest", f"V{size - np.dtype(fields).itemsize}")])
 
 
 def _columns(rtype: int, records: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return the needed fields of records of one type as columns."""
     columns: dict[str, NDArray[Any]] = {"instrument": records["instrument_id"]}
-    if rtype in _BARS:
+    if rtype in BARS:
         columns["ts"] = records["ts_event"].astype(np.int64)
         columns |= {name: _prices(records[name]) for name in ("open", "high", "low", "close")}
         return columns | {"volume": records["volume"].astype(np.float64)}
     columns["ts"] = records["ts_recv"].astype(np.int64)
     names = records.dtype.names or ()
-    if rtype not in _SAMPLED:
+    if rtype not in SAMPLED:
         traded = records["action"] == b"T"
         columns["price"] = np.where(traded, _prices(records["price"]), np.nan)
         columns["size"] = np.where(traded, records["size"], 0).astype(np.float64)
@@ -185,8 +158,8 @@ def _columns(rtype: int, records: NDArray[Any]) -> dict[str, NDArray[Any]]:
             if rtype == 10:
                 levels = [records[name] for name in names if name.startswith(f"{quote}_sz_")]
                 columns[f"{quote}_depth"] = np.add.reduce(levels, axis=0, dtype=np.float64)
-        if rtype not in _SAMPLED:
-            columns["reset"] = (records["flags"] & _SNAPSHOT != 0) | (records["action"] == b"R")
+        if rtype not in SAMPLED:
+            columns["reset"] = (records["flags"] & SNAPSHOT != 0) | (records["action"] == b"R")
     return columns
 
 
@@ -199,25 +172,6 @@ def _prices(fixed: Int) -> Float:
     return prices
 
 
-def _single_type(counts: Counter[int], schema: str | None, source: str) -> int:
-    """Return the one record type that yields bars, or refuse the file."""
-    usable = [rtype for rtype in counts if rtype in _CLASSES]
-    if len(usable) == 1:
-        return usable[0]
-    held = ", ".join(f"{_NAMES.get(rtype, rtype)} ({count:,})" for rtype, count in sorted(counts.items()))
-    if len(usable) > 1:
-        raise DataError(
-            f"{source}: holds records of several schemas: {held}; write one schema to each file and read one."
-        )
-    if not set(counts) - _CONTROL:
-        raise DataError(
-            f"{source}: holds no records (schema {schema or 'unknown'}); request a period with trading."
-        )
-    raise DataError(
-        f"{source}: holds {held} records, which make no bars; fetch the ohlcv-1m, trades or mbp-1 schema."
-    )
-
-
 def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, source: str) -> Table:
     import polars as pl
 
@@ -226,9 +180,9 @@ def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, sour
         raise DataError(f"{source}: row {lost[0]}, column ts: the record has no time; fetch the file again.")
     names = symbols.column(columns.pop("instrument"), ts)
     kind: Kind = "bars"
-    if rtype in _BARS:
-        ts = ts + _BARS[rtype]
-    elif rtype in _SAMPLED:
+    if rtype in BARS:
+        ts = ts + BARS[rtype]
+    elif rtype in SAMPLED:
         middle = 0.5 * (columns["bid"] + columns["ask"])
         columns = dict.fromkeys(("open", "high", "low", "close"), middle) | columns
     else:
@@ -236,7 +190,7 @@ def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, sour
     time = pl.Series("ts", ts).cast(pl.Datetime("ns", "UTC"))
     frame = pl.DataFrame([time, *(pl.Series(name, values) for name, values in columns.items()), names])
     table = Table(source, frame, kind=kind)
-    return two_sided(table) if rtype in _SAMPLED else table
+    return two_sided(table) if rtype in SAMPLED else table
 
 
 class _Symbols:

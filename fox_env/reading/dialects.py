@@ -246,6 +246,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         "csv", "Any other table with a header", "names of the columns", "close",
         "timestamp,open,high,low,close,volume", zone_note="offsets, epochs or a `_utc` name, else tz=",
+        extra={"bid_depth": "bid_depth", "ask_depth": "ask_depth"},
     ),
     # Layouts without a header.
     Dialect(

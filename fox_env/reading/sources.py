@@ -73,7 +73,7 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     from fox_env.reading.frames import frame_table, is_frame
 
     if is_frame(source):
-        yield from map(_with_mids, _by_instrument(*find_layout(frame_table(source), hints), hints))
+        yield from map(_of_the_vendor, _by_instrument(*find_layout(frame_table(source), hints), hints))
         return
     if not isinstance(source, str | Path):
         raise ConfigError(
@@ -83,19 +83,24 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     if hints.format in CONTAINERS:
         contents = _insist(contents, hints.format)
     for content in contents:
-        yield from map(_with_mids, _content_pieces(content, hints))
+        yield from map(_of_the_vendor, _content_pieces(content, hints))
 
 
-def _with_mids(piece: Piece) -> Piece:
-    """Turn bars of bids and asks into bars of their mid price."""
+def _of_the_vendor(piece: Piece) -> Piece:
+    """Give the rows of dialects that need more than names of columns the form that all others have."""
+    from fox_env.reading.databento import vendor_events
     from fox_env.reading.quotes import mid_bars
 
     layout = piece.layout
-    if layout.dialect.name != "lean_quote_bars":
+    if layout.dialect.name == "databento_events":
+        table, layout = vendor_events(piece.table, layout)
+    elif layout.dialect.name == "lean_quote_bars":
+        roles = {role: column for role, column in layout.roles.items() if role not in ("bid", "ask")}
+        layout = replace(layout, roles=roles | {price: price for price in PRICES}, kind="bars")
+        table = mid_bars(piece.table, layout.dialect)
+    else:
         return piece
-    roles = {role: column for role, column in layout.roles.items() if role not in ("bid", "ask")}
-    layout = replace(layout, roles=roles | {price: price for price in PRICES}, kind="bars")
-    return replace(piece, table=mid_bars(piece.table, layout.dialect), layout=layout)
+    return replace(piece, table=table, layout=layout)
 
 
 def _insist(contents: Iterator[Content], format: str) -> Iterator[Content]:
