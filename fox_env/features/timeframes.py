@@ -67,11 +67,12 @@ class CoarseBars:
 
 def coarse_bars(x: Inputs, factor: int) -> CoarseBars:
     """Group bars into coarse bars of `factor` bars, or of whole sessions."""
-    position = np.arange(len(x), dtype=np.int64) - x.clock.start
+    position = (np.arange(len(x), dtype=np.int64) - x.clock.start).astype(np.int32)
     if factor == SESSION:
         opens, completes = position == 0, np.zeros(len(x), dtype=np.bool_)
     else:
-        opens, completes = position % factor == 0, position % factor == factor - 1
+        place = position % factor
+        opens, completes = place == 0, place == factor - 1
     starts = np.flatnonzero(opens)
     number = np.cumsum(opens, dtype=np.int32) - 1
     high, low = np.maximum.reduceat(x.high, starts), np.minimum.reduceat(x.low, starts)
