@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +29,7 @@ from fox_env.checks.times import time_faults
 from fox_env.contracts import ContractSpec
 from fox_env.contracts import contract as find_contract
 from fox_env.errors import DataError
+from fox_env.readers import read_columns
 
 __all__ = [
     "KINDS",
@@ -46,7 +46,7 @@ _ROWS_PER_KIND = 20
 
 
 def validate_bars(
-    bars: Bars | Mapping[str, ArrayLike] | str | os.PathLike[str],
+    bars: object,
     contract: str | ContractSpec | None = None,
     **hints: Any,
 ) -> DataReport:
@@ -60,13 +60,14 @@ def validate_bars(
 
     Parameters
     ----------
-    bars : Bars, mapping of str to array, or path
-        Bars, which hold no errors; or the columns of :func:`fox_env.readers.read_columns`: ``ts``, ``open``,
-        ``high``, ``low``, ``close``, optionally ``volume``, and further columns; or a file with them.
+    bars : Bars, mapping of str to array, or source
+        Bars, which hold no errors; or columns: ``ts``, ``open``, ``high``, ``low``, ``close``, optionally
+        ``volume``, and further ones; or a path, frame or list of these as for :func:`fox_env.read_bars`.
     contract : str or ContractSpec, optional
         Contract whose tick grid and sessions the bars should keep.
     **hints
-        Of a path: as for :func:`fox_env.readers.read_columns`.
+        Of a source: ``tz``, ``label``, ``format``, ``symbol``, ... as for :func:`fox_env.read_bars`, but no
+        ``bars`` or ``repair``.
 
     Returns
     -------
@@ -81,10 +82,8 @@ def validate_bars(
         The contract is unknown.
     """
     spec = None if contract is None else find_contract(contract)
-    if isinstance(bars, (str, os.PathLike)):
-        from fox_env.readers import read_columns
-
-        bars = read_columns(bars, **hints)  # type: ignore[arg-type]
+    if not isinstance(bars, Bars | Mapping):
+        bars = read_columns(bars, **hints)
     columns = _columns(bars)
     ts: Int = columns["ts"]
     order = None if (np.diff(ts) >= 0).all() else np.argsort(ts, kind="stable")

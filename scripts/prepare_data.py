@@ -73,17 +73,16 @@ def main(
         hints["repair"] = check_repairs(name.strip() for name in repair.split(",") if name.strip())
     console = cli.console(quiet, as_json)
     one = files[0] if len(files) == 1 else files
-    if (
-        target is None and hints.keys() <= {"tz", "label"} and len(files) == 1
-    ):  # every faulty row, not the first
-        with _step(console, f"checking {files[0]}"):
-            report = validate_bars(files[0], spec, **hints)
+    named = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    if target is None and not hints.keys() & {"bars", "repair"}:  # every faulty row, not the first alone
+        with _step(console, f"checking {named}"):
+            report = validate_bars(one, spec, **hints)
         _show(console, report)
         if as_json:
             cli.show_json({"report": report.to_dict()})
-        return _refuse_errors(files[0], report)
+        return _refuse_errors(named, report)
     sources = [Source.of(path) for path in files]
-    with _step(console, f"reading {files[0]}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")):
+    with _step(console, f"reading {named}"):
         prepared = read_bars(one, **hints)
         for source in sources:
             source.check_unchanged()
@@ -136,7 +135,7 @@ def _with_rolls(bars: Bars) -> Bars:
     return dataclasses.replace(bars, roll_gap=gaps, repairs=(*bars.repairs, sentence))
 
 
-def _refuse_errors(source: Path, report: DataReport) -> None:
+def _refuse_errors(source: str, report: DataReport) -> None:
     if report.ok:
         return
     kind = next(iter(report.counts))

@@ -93,7 +93,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         ),
         "roll": Kind(
             "warning",
-            "open interest changed by more than 15 % over a session break: probably a roll",
+            "open interest changed by more than 15 % and the price by more than an average true range over a "
+            "session break: probably a roll",
             "back-adjust the series, or mark the rolls in roll_gap (prepare_data.py --mark-rolls)",
         ),
         "open_interest_break": Kind(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fox_env.bars import PRICES, Fault, Flag, Float, Int
-from fox_env.checks.series import Series, finding
+from fox_env.checks.series import Series, finding, usual_range
 
 __all__ = ["price_faults"]
 
@@ -17,7 +17,6 @@ _JUMP_ATR = 25.0
 _BREAK_JUMP_ATR = 100.0
 """The same across a session break, where larger moves are ordinary."""
 
-_ATR_BARS = 14
 _SPIKE = 5.0
 """A price this many times its neighbours is a slip of the decimal point rather than a move."""
 
@@ -44,8 +43,7 @@ def price_faults(series: Series) -> list[Fault]:
         spike = far & _spikes(values, before, after)
         faults += finding("spike", spike, name, _describe_spike(values, before))
         odd |= zero | spike
-    if all(np.isfinite(prices[name]).all() for name in PRICES):  # a NaN would hide every later move
-        faults += _jumps(series, odd)
+    faults += _jumps(series, odd)
     low = prices["low"]
     faults += finding("negative_price", low < 0, "low", lambda i: f"price {low[i]:g} is negative")
     return faults + _flat_runs(prices)
@@ -76,18 +74,14 @@ def _describe_spike(values: Float, before: Float) -> Callable[[int], str]:
 
 
 def _jumps(series: Series, odd: Flag) -> list[Fault]:
-    """Compare each bar's reach from the close before it with the average true range up to that close."""
-    high, low, close = (np.array(series.prices[name]) for name in ("high", "low", "close"))
-    if len(close) <= _ATR_BARS + 1:
+    """Compare each bar's reach from the close before it with the usual range up to that close."""
+    high, low, close = (series.prices[name] for name in ("high", "low", "close"))
+    usual = usual_range(high, low, close)
+    if usual is None:
         return []
-    import talib  # here, as it may pull in pandas
-
+    usual = usual[:-1]
     before = close[:-1] + (0.0 if series.roll_gap is None else series.roll_gap[1:])
     reach = np.maximum(np.abs(high[1:] - before), np.abs(low[1:] - before))
-    atr = talib.ATR(high, low, close, timeperiod=_ATR_BARS)[:-1]
-    if not (moves := atr[np.isfinite(atr) & (atr > 0)]).size:
-        return []
-    usual = np.fmax(atr, np.median(moves))
     limit = usual * np.where(series.after_break[1:], _BREAK_JUMP_ATR, _JUMP_ATR)
     rows = np.flatnonzero((reach > limit) & ~odd[1:] & ~odd[:-1]) + 1
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from fox_env.bars import Bars, Fault, Flag, Float
-from fox_env.checks.series import Series, finding
+from fox_env.bars import PRICES, Bars, Fault, Flag, Float
+from fox_env.checks.series import Series, finding, usual_range
 
 __all__ = ["roll_faults", "suspected_roll_gap"]
 
@@ -27,7 +27,8 @@ def roll_faults(series: Series) -> list[Fault]:
     if name is None:
         return []
     held = series.extra[name]
-    rolls, halved = _changes(held, _overnight(series.after_break, series.interval))
+    overnight = _overnight(series.after_break, series.interval)
+    rolls, halved = _changes(held, overnight, series.prices)
     if series.roll_gap is not None:
         rolls &= series.roll_gap == 0
     open_, close = series.prices["open"], series.prices["close"]
@@ -57,7 +58,8 @@ def suspected_roll_gap(bars: Bars) -> Float | None:
     name = _open_interest(bars.extra)
     if name is None:
         return None
-    rolls, _ = _changes(bars.extra[name], _overnight(bars.gap, bars.interval_ns))
+    prices = {column: getattr(bars, column) for column in PRICES}
+    rolls, _ = _changes(bars.extra[name], _overnight(bars.gap, bars.interval_ns), prices)
     if not rolls.any():
         return None
     return np.where(rolls, bars.open - np.concatenate((bars.open[:1], bars.close[:-1])), 0.0)
@@ -75,12 +77,17 @@ def _overnight(after_break: Flag, interval: int) -> Flag:
     return overnight
 
 
-def _changes(held: Float, overnight: Flag) -> tuple[Flag, Flag]:
-    """Return the rows of rolls and those of a halved count."""
+def _changes(held: Float, overnight: Flag, prices: Mapping[str, Float]) -> tuple[Flag, Flag]:
+    """Return the rows of rolls, where the price jumps as well, and those of a halved count."""
     before = np.concatenate((held[:1], held[:-1]))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = held / before
     known = overnight & (before > 0) & (held > 0)
     halved: Flag = known & (ratio >= _HALVED[0]) & (ratio <= _HALVED[1])
-    rolls: Flag = known & (np.abs(ratio - 1) > _CHANGE) & ~halved
+    usual = usual_range(prices["high"], prices["low"], prices["close"])
+    if usual is None:
+        return np.zeros(len(held), dtype=np.bool_), halved
+    moved = np.zeros(len(held), dtype=np.bool_)
+    moved[1:] = np.abs(prices["open"][1:] - prices["close"][:-1]) > usual[:-1]
+    rolls: Flag = known & moved & (np.abs(ratio - 1) > _CHANGE) & ~halved
     return rolls, halved

@@ -10,7 +10,9 @@ import numpy as np
 from fox_env.bars import Fault, Flag, Float, Int
 from fox_env.contracts import ContractSpec
 
-__all__ = ["Series", "finding"]
+__all__ = ["Series", "finding", "usual_range"]
+
+_ATR_BARS = 14
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,28 @@ class Series:
     roll_gap: Float | None
     interval: int
     spec: ContractSpec | None
+
+
+def usual_range(high: Float, low: Float, close: Float) -> Float | None:
+    """Return the average true range up to each bar, at least its median over the data.
+
+    Parameters
+    ----------
+    high, low, close : float64 (T,)
+
+    Returns
+    -------
+    float64 (T,) or None
+        Wilder's average over 14 bars (TA-Lib); None for fewer than 16 bars, values that are not finite (a NaN
+        would hide everything after it), and prices that never move.
+    """
+    if len(close) <= _ATR_BARS + 1 or not all(np.isfinite(values).all() for values in (high, low, close)):
+        return None
+    import talib  # here, as it may pull in pandas
+
+    average: Float = talib.ATR(np.array(high), np.array(low), np.array(close), timeperiod=_ATR_BARS)
+    moves = average[np.isfinite(average) & (average > 0)]
+    return np.fmax(average, np.median(moves)) if moves.size else None
 
 
 def finding(kind: str, bad: Flag | Int, column: str, describe: Callable[[int], str]) -> list[Fault]:

@@ -19,6 +19,7 @@ _OUTSIDE_SHARE = 0.05
 """Share of bars outside the sessions from which on the sessions are wrong rather than the bars."""
 
 _GRID_SHARE = 0.9
+_FULL_SHARE = 0.9
 _YEARS = (
     np.datetime64("1970-06-01", "ns").astype(np.int64),
     np.datetime64("2100-01-01", "ns").astype(np.int64),
@@ -139,11 +140,15 @@ def _daily_faults(series: Series, spec: ContractSpec, sessions: Sessions) -> lis
         "-12h"
     )  # a bar that ends at midnight is of the day before
     dates = local.dt.date().to_numpy().astype("datetime64[D]")
-    trading = np.unique(sessions.day)
+    trading, piece_day = np.unique(sessions.day, return_inverse=True)
     inside = np.isin(dates, trading)
     rows = np.flatnonzero(inside)
     number = np.searchsorted(trading, dates[rows])
-    absent = np.diff(number, prepend=number[:1]) - 1
+    # Shortened holiday sessions often count towards the next day, so only full ones are missed.
+    length = np.bincount(piece_day, sessions.closes - sessions.opens)
+    full = np.concatenate(([0], np.cumsum(length > _FULL_SHARE * np.median(length))))
+    absent = np.zeros(len(rows), dtype=np.int64)
+    absent[1:] = full[number[1:]] - full[number[:-1] + 1]
 
     def describe(row: int) -> str:
         count = absent[np.searchsorted(rows, row)]

@@ -37,7 +37,7 @@ def load(name: str, **hints: Any) -> Bars:
         ),
         (
             "SHFE_cu_HOT_5min.csv.gz", CHINA, "cu",
-            {"roll": 17, "open_interest_break": 1, "gap": 2, "flat": 4},
+            {"roll": 13, "open_interest_break": 1, "gap": 2, "flat": 4},
         ),
         (
             "DCE_m_HOT_5min.csv.gz", CHINA, "m",
@@ -49,8 +49,19 @@ def load(name: str, **hints: Any) -> Bars:
             {"outside_session": 2, "roll": 10, "open_interest_break": 1, "gap": 1, "missing_session": 1, "flat": 11},
         ),
         # Halts of the circuit breaker on 2016-01-04 and 2016-01-07; prices went through 32-bit numbers.
-        ("CFFEX_IF_HOT_5min.csv.gz", CHINA, "IF", {"jump": 1, "roll": 59, "gap": 4, "float32": 50_927}),
+        ("CFFEX_IF_HOT_5min.csv.gz", CHINA, "IF", {"jump": 1, "roll": 48, "gap": 4, "float32": 50_927}),
         ("BT_2006_min5.txt.gz", {"tz": "Europe/Berlin"}, "FESX", {"cash_index": 2142}),
+        ("BT_FESX_1min_2006_badheader.txt.gz", {"tz": "Europe/Berlin"}, "FESX", {"gap": 726}),
+        # Hours before and after the regular ones; one bar begins when they end.
+        (
+            "NT_SPY_1min_201103_semicolon.csv.gz", {"tz": "UTC"}, "EQUITY",
+            {"outside_session": 1, "jump": 1, "gap": 1401},
+        ),
+        # Among them the closures of September 2001 and June 2004; no shortened session is missed.
+        (
+            "CL_daily_backadjusted_noheader_yyyymmdd.csv.gz", {"tz": "America/New_York"}, "CL",
+            {"missing_session": 10},
+        ),
     ],
 )  # fmt: skip
 def test_what_is_known_of_a_file_is_found(

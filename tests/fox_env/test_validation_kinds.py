@@ -84,7 +84,9 @@ def idle(data: Data) -> None:
 
 
 def roll(data: Data) -> None:
-    """Open interest grows by half over the daily halt."""
+    """Open interest grows by half and the price by 5 points over the daily halt."""
+    for name in PRICES:
+        data[name][100:] += 5.0
     data["ts"][100:] = T0 + np.arange(100) * MINUTE + 13 * 60 * MINUTE
     data["ts"][:100] = T0 + np.arange(100) * MINUTE + 9 * 60 * MINUTE + 21 * MINUTE
     data["open_interest"] = np.where(np.arange(200) < 100, 1000.0, 1500.0)
@@ -195,8 +197,8 @@ def test_a_planted_fault_is_found_and_nothing_else(kind: str) -> None:
         ("cash_index", "no bar has volume and most closes lie off T's tick 0.25"),
         ("gap", "3 bars are missing before it, within a session"),
         ("missing_session", "1 session has no bars before it"),
-        ("roll", "open interest changes by +50.0% and the price by +0 over the session break"),
-        ("open_interest_break", "open interest changes by -50.0% and the price by +0 over the session break"),
+        ("roll", "open interest changes by +50.0% and the price by +5 over the session break"),
+        ("open_interest_break", "open interest changes by -50.0% and the price by +5 over the session break"),
     ],
 )
 def test_messages_say_what_was_found(kind: str, message: str) -> None:
@@ -258,14 +260,12 @@ def test_the_suspected_rolls_make_a_roll_column() -> None:
 
     data = columns()
     roll(data)
-    for name in PRICES:
-        data[name][100:] += 3.0
     held = data.pop("open_interest")
     bars = Bars.from_arrays(**data, extra={"open_interest": held})
     gaps = suspected_roll_gap(bars)
     assert gaps is not None
     assert np.flatnonzero(gaps).tolist() == [100]
-    assert gaps[100] == bars.open[100] - bars.close[99] == 3.0
+    assert gaps[100] == bars.open[100] - bars.close[99] == 5.0
     assert suspected_roll_gap(bars[:100]) is None
     assert suspected_roll_gap(Bars.from_arrays(**data)) is None
 
@@ -299,6 +299,14 @@ def test_open_interest_may_change_by_fifteen_percent(factor: float, found: bool)
     roll(data)
     data["open_interest"][100:] = 1000.0 * factor
     assert ("roll" in validate_bars(data, SPEC).counts) == found
+
+
+def test_open_interest_that_changes_without_the_price_is_no_roll() -> None:
+    data = columns()
+    roll(data)
+    for name in PRICES:
+        data[name][100:] -= 5.0
+    assert validate_bars(data, SPEC).counts == {}
 
 
 @pytest.mark.parametrize(("bars", "found"), [(9, False), (10, True)])
