@@ -8,7 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Literal, NoReturn
@@ -26,6 +26,8 @@ MAX_RATIO = 100
 FREE_BYTES = 64 * 1024**2
 MAX_MEMBERS = 5_000
 _CHUNK = 1024**2
+_SIDE_FILES = ((".json", ".md", ".pdf", ".html", ".xml"), (".txt",))
+"""Descriptions and reports that vendors put beside the data."""
 
 _FOREIGN = (
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it"),
@@ -65,6 +67,8 @@ class Content:
     kind : {"text", "parquet", "arrow", "dbn"}
     member : bool
         Whether it comes from an archive with several members.
+    note : str
+        Says which files of the archive are left out.
     """
 
     source: str
@@ -72,6 +76,7 @@ class Content:
     data: bytes
     kind: ContentKind
     member: bool = False
+    note: str = ""
 
 
 def read_contents(path: Path) -> Iterator[Content]:
@@ -222,6 +227,17 @@ def _unzstd(data: bytes, source: str) -> bytes:
     return unpacked
 
 
+def _without_side_files(members: list[zipfile.ZipInfo]) -> tuple[list[zipfile.ZipInfo], str]:
+    """Leave out what vendors put beside the data; text files count as data where there are no others."""
+    left_out: list[str] = []
+    for suffixes in _SIDE_FILES:
+        data = [item for item in members if Path(item.filename).suffix.lower() not in suffixes]
+        if data:
+            left_out += [item.filename for item in members if item not in data]
+            members = data
+    return members, ", ".join(left_out) + " in the archive left out" if left_out else ""
+
+
 def _zip_contents(data: bytes, source: str) -> Iterator[Content]:
     damaged = DataError(f"{source}: the zip archive is cut short or damaged; fetch the file again.")
     try:
@@ -234,6 +250,7 @@ def _zip_contents(data: bytes, source: str) -> Iterator[Content]:
         raise DataError(f"{source}: is an Excel workbook, which is not read; save the sheet as CSV.")
     if not members:
         raise DataError(f"{source}: the zip archive holds no file; fetch the file again.")
+    members, note = _without_side_files(members)
     if len(members) > MAX_MEMBERS:
         raise DataError(f"{source}: holds more than {MAX_MEMBERS:,} files; unpack those you need.")
     left = _limit(len(data))
@@ -251,4 +268,5 @@ def _zip_contents(data: bytes, source: str) -> Iterator[Content]:
         except NotImplementedError:
             raise DataError(f"{name}: is packed by a method that is not read; unpack it first.") from None
         left -= len(content)
-        yield _recognise(content, name, Path(item.filename).name, member=len(members) > 1, depth=1)
+        found = _recognise(content, name, Path(item.filename).name, member=len(members) > 1, depth=1)
+        yield replace(found, note=note)

@@ -83,7 +83,9 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     if hints.format in CONTAINERS:
         contents = _insist(contents, hints.format)
     for content in contents:
-        yield from map(_of_the_vendor, _content_pieces(content, hints))
+        for piece in map(_of_the_vendor, _content_pieces(content, hints)):
+            notes = (*piece.table.notes, content.note) if content.note else piece.table.notes
+            yield replace(piece, table=replace(piece.table, notes=notes))
 
 
 def _of_the_vendor(piece: Piece) -> Piece:
