@@ -148,7 +148,10 @@ def read_columns(
         has it, ``volume`` (float64; NaN where a cell is empty), and the further columns by name.
     """
     hints = _hints(tz, label, format, columns, price_scale, date_order)
-    parsed = [piece_columns(piece, hints) for piece in _pick(_pieces(source, hints), symbol)]
+    pieces = _pick(_pieces(source, hints), symbol)
+    if not_bars := {piece.layout.kind for piece in pieces} - {"bars"}:
+        raise _lacks_size(pieces[0].table.source, not_bars)
+    parsed = [piece_columns(piece, hints) for piece in pieces]
     found: dict[str, NDArray[Any]] = {}
     for name in ("ts", *PRICES, "volume"):
         arrays = [_column(columns, name) for columns in parsed]
@@ -248,6 +251,11 @@ def _pick(named: Mapping[str, list[Piece]], symbol: str | None) -> list[Piece]:
     return named[symbol]
 
 
+def _lacks_size(source: str, kinds: Iterable[str]) -> DataError:
+    what = " and ".join(sorted(kinds))
+    return DataError(f"{source}: holds {what}, not bars; pass bars= with a size such as bars='1min'.")
+
+
 def _build(pieces: Sequence[Piece], hints: Hints, size: str | None, repairs: Sequence[str]) -> Bars:
     """Make the bars of one instrument."""
     from fox_env.reading.events import bars_from_events, events_of
@@ -261,6 +269,5 @@ def _build(pieces: Sequence[Piece], hints: Hints, size: str | None, repairs: Seq
     if "bars" in kinds:
         raise DataError(f"{source}: is joined with a source of another kind; give bars only, or trades only.")
     if size is None:
-        what = " and ".join(sorted(kinds))
-        raise DataError(f"{source}: holds {what}, not bars; pass bars= with a size such as bars='1min'.")
+        raise _lacks_size(source, kinds)
     return bars_from_events(events_of(joined_events(pieces, hints, repairs)), size)

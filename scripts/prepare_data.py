@@ -17,6 +17,7 @@ except ImportError as error:  # it names the missing extra
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fox_env import Bars, contracts, read_bars, validate_bars
@@ -170,25 +171,21 @@ def _show(console: Console, report: DataReport) -> None:
         console.print(f"repaired: {sentence}", highlight=False)
     if not report.counts:
         return
-    table = Table("severity", "kind", "rows", "first rows", "first finding", "mend")
-    table.columns[2].justify = "right"
+    table = Table("kind", "rows", "first finding, and the mend")
+    table.columns[0].no_wrap = True
     severity = ""
     for kind, count in report.counts.items():
-        facts = KINDS[kind]
+        facts, problem = KINDS[kind], report.first_of(kind)
         if severity and facts.severity != severity:
             table.add_section()
         severity = facts.severity
-        rows = sorted({problem.row for problem in report.problems if problem.kind == kind})[:ROWS_SHOWN]
+        rows = sorted({found.row for found in report.problems if found.kind == kind})[:ROWS_SHOWN]
         shown = ", ".join(map(str, rows)) + (", ..." if count > len(rows) else "")
-        problem = report.first_of(kind)
         names = " or ".join(f"--repair {name}" for name in repairs_of(kind))
         table.add_row(
-            f"[{STYLES[severity]}]{severity}[/]",
-            kind,
-            f"{count:,}",
-            shown,
-            f"{problem.column}: {problem.message}",
-            facts.mend + (f" ({names})" if names else ""),
+            f"[{STYLES[severity]}]{kind}[/]\n{severity}",
+            f"{count:,}\nfirst {shown}",
+            f"{problem.column}: {escape(problem.message)}\n{facts.mend}{f' ({names})' if names else ''}",
         )
     console.print(table, highlight=False)
 

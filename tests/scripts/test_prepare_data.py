@@ -211,11 +211,25 @@ def test_several_files_become_one_market(run: Run, tmp_path: Path) -> None:
     assert [source["file"] for source in provenance["sources"]] == ["b.csv", "a.csv"]
 
 
+def test_trades_need_a_bar_size(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"2024-05-09T10:00:{i:02d},5200.{25 * (i % 2):02d},{1 + i}\n" for i in range(50))
+    (tmp_path / "trades.csv").write_text("timestamp_utc,price,size\n" + rows)
+    done = run("trades.csv", "--contract=ES", "--check")
+    assert done.code == 2
+    assert (
+        done.err == "error: trades.csv: holds trades, not bars; pass bars= with a size such as bars='1min'.\n"
+    )
+    done = run("trades.csv", "--contract=ES", "--bars=10s")
+    assert done.code == 0, done.err
+    bars = read_bars("market.parquet")
+    assert len(bars) == 5 and bars.volume is not None and bars.volume.sum() == 50 * 51 / 2
+
+
 def test_rolls_are_marked_where_open_interest_tells_of_them(run: Run, tmp_path: Path) -> None:
     first = csv()
     second = csv(start="2024-05-10T10:00").replace(",9,1", ",9,2").removeprefix(HEADER)
     (tmp_path / "rolls.csv").write_text(first + second)
-    assert "│ warning  │ roll" in run("rolls.csv", "--contract=ES", "--check").out
+    assert "│ roll" in run("rolls.csv", "--contract=ES", "--check").out
     done = run("rolls.csv", "--contract=ES", "--mark-rolls")
     assert done.code == 0, done.err
     assert "repaired: mark_rolls: 1 row marked as a roll by open interest, first row 300" in done.out
