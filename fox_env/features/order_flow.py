@@ -2,16 +2,17 @@
 
 Recorded columns are taken by name from ``Bars.extra``; NaN marks a bar without the value:
 
-=============================  ==========================================================================
-``signal``                     planted by a synthetic market, taken as it is
+===============================  ==========================================================================
+``signal``                       planted by a synthetic market, taken as it is
 ``buy_volume``, ``sell_volume``  contracts bought and sold by the aggressor within the bar
-``bid``, ``ask``               best prices in price units, at the bar's close
-``bid_size``, ``ask_size``     contracts at the best prices, at the bar's close
-``bid_depth``, ``ask_depth``   contracts over all recorded levels of the book, at the bar's close
-``ofi``                        order-flow imbalance of Cont, Kukanov, Stoikov 2014, in contracts: the sum
-                               over the bar's changes of the best quotes of
-                               [b >= b'] B - [b <= b'] B' - [a <= a'] A + [a >= a'] A'
-=============================  ==========================================================================
+``side_inferred``                1 where the aggressor of these was guessed from price changes, else 0
+``bid``, ``ask``                 best prices in price units, at the bar's close
+``bid_size``, ``ask_size``       contracts at the best prices, at the bar's close
+``bid_depth``, ``ask_depth``     contracts over all recorded levels of the book, at the bar's close
+``ofi``                          order-flow imbalance of Cont, Kukanov, Stoikov 2014, in contracts: the sum
+                                 over the bar's changes of the best quotes of
+                                 [b >= b'] B - [b <= b'] B' - [a <= a'] A + [a >= a'] A'
+===============================  ==========================================================================
 
 q: signed volume of a bar (see ``Inputs.flow``). A user's own columns take the reserved entries.
 """
@@ -25,11 +26,11 @@ import numpy as np
 from fox_env.features.declare import Feature, Inputs, recorded
 from fox_env.features.windows import F64, change, lag, ratio, window_mean, window_sum
 
-SIGNAL, TRADES, BULK, NOTHING, BOOK = 1.0, 0.5, 0.25, 0.0, 0.125
+SIGNAL, INFERRED, TRADES, BULK, NOTHING, BOOK = 1.0, 0.75, 0.5, 0.25, 0.0, 0.125
 QUOTES = frozenset(("bid", "ask"))
 SIZES = frozenset(("bid_size", "ask_size"))
 DEPTHS = frozenset(("bid_depth", "ask_depth"))
-RECORDED = QUOTES | SIZES | DEPTHS | {"signal", "buy_volume", "sell_volume", "ofi"}
+RECORDED = QUOTES | SIZES | DEPTHS | {"signal", "buy_volume", "sell_volume", "side_inferred", "ofi"}
 """The columns of ``Bars.extra`` that are read."""
 N_RESERVED = 4
 """Entries that stay zero until a user's own columns take them."""
@@ -146,14 +147,14 @@ def _close_to_close_flow(x: Inputs) -> F64:
     return np.where(known, bought - sold, 0.0)
 
 
-def source_of(x: Inputs) -> float:
-    """Return the code of the order-flow sources in the data, the value of ``order_flow_source``."""
+def _source(x: Inputs) -> F64:
     if "signal" in x.extra:
-        return SIGNAL
+        return np.full(len(x), SIGNAL)
     book = BOOK if x.extra.keys() >= QUOTES else NOTHING
     if x.has_trades:
-        return TRADES + book
-    return book if x.volume is None else BULK + book
+        guessed = recorded(x.extra["side_inferred"]) if "side_inferred" in x.extra else x.zeros
+        return np.where(guessed > 0.0, INFERRED, TRADES) + book
+    return np.full(len(x), book if x.volume is None else BULK + book)
 
 
 def _reserved(number: int) -> Feature:
@@ -253,10 +254,10 @@ ORDER_FLOW = [
     _row(
         "order_flow_source",
         0,
-        "1: planted signal; else 0.5: recorded buy and sell volume, 0.25: bulk-volume proxies, 0: volume "
-        "unknown; plus 0.125 where bid and ask are recorded",
+        "1: planted signal; else 0.75: buy and sell volume by a guessed aggressor, 0.5: recorded buy and sell "
+        "volume, 0.25: bulk-volume proxies, 0: volume unknown; plus 0.125 where bid and ask are recorded",
         "flag",
-        lambda x: np.full(len(x), source_of(x)),
+        _source,
     ),
     *(_reserved(number) for number in range(N_RESERVED)),
 ]

@@ -39,6 +39,7 @@ Order-flow features use these columns of `Bars.extra` where they are there (NaN:
 | column | content |
 |---|---|
 | `buy_volume`, `sell_volume` | contracts bought and sold by the aggressor within the bar |
+| `side_inferred` | 1 where the aggressor of these was guessed from price changes, else 0 |
 | `bid`, `ask` | best prices at the bar's close, in price units |
 | `bid_size`, `ask_size` | contracts at the best prices at the bar's close |
 | `bid_depth`, `ask_depth` | contracts over all recorded levels at the bar's close |

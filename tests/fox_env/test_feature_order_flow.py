@@ -160,6 +160,7 @@ SOURCES = {
     "a planted signal": ({"signal", "buy_volume", "sell_volume", "bid", "ask"}, True, 1.0),
     "trades and quotes": ({"buy_volume", "sell_volume", "bid", "ask"}, True, 0.625),
     "trades": ({"buy_volume", "sell_volume"}, True, 0.5),
+    "trades of unknown side": ({"buy_volume", "sell_volume", "side_inferred"}, True, 0.75),
     "quotes": ({"bid", "ask"}, True, 0.375),
     "half of a pair": ({"bid", "buy_volume"}, True, 0.25),
     "bars": (set(), True, 0.25),
@@ -179,9 +180,10 @@ def test_every_recorded_column_changes_a_feature(recorded: dict[str, NDArray[np.
     rng = np.random.default_rng(11)
     names = sorted(RECORDED - recorded.keys())
     complete = recorded | {name: rng.random(LENGTH) for name in names}
-    plain = market(complete).features
     for name in sorted(RECORDED):
-        changed = market(complete | {name: complete[name] + TICK * rng.integers(1, 5, LENGTH)}).features
+        extra = {n: x for n, x in complete.items() if n != "signal" or name == "signal"}
+        plain = market(extra).features
+        changed = market(extra | {name: extra[name] + TICK * rng.integers(-4, 5, LENGTH)}).features
         columns = {FEATURES[i].block for i in np.flatnonzero((changed != plain).any(axis=0))}
         assert columns == {"order_flow"}, name
 
