@@ -1,7 +1,7 @@
 """Bars from simulated tick paths: the one path generator behind every synthetic market.
 
-A bar is 60 sub-steps; each moves the price by -k, 0 or k ticks, with probabilities that give exactly the
-drift and the variance asked for. The price therefore stays on the grid without rounding (rounding a
+A bar is 60 sub-steps; each moves the price by a whole number of ticks or not at all, with probabilities that
+give exactly the drift and the variance asked for. The price therefore stays on the grid without rounding (rounding a
 continuous path would make it revert, and a martingale would no longer be one), and high, low and volume
 belong to the path. Sessions are simulated side by side, so that a process may use its own past while the loop
 runs over the bars of one session.
@@ -153,18 +153,24 @@ def simulate(
 
 
 def _steps(law: BarLaw, draws: Draws) -> NDArray[np.int32]:
-    """Draw the moves of one bar of all sessions: int32 (sessions, 60), in ticks."""
+    """Draw the moves of one bar of all sessions: int32 (sessions, 60), in ticks.
+
+    A move has k ticks, or k - 1 as often if k is above 1: moves of one size alone would leave out every other tick.
+    """
     drift, variance = law.drift / SUBSTEPS, law.sigma * law.sigma / SUBSTEPS
     square = variance + drift * drift
-    size = np.maximum(np.ceil(np.sqrt(square)), 1.0)
-    moving = np.minimum(square / (size * size), 1.0)
-    lean = np.clip(drift / size, -moving, moving)
+    # The smallest k whose moves have a mean square of at least `square`; it is k^2 - k + 1/2 for k above 1.
+    single = square <= 1.0
+    size = np.where(single, 1.0, np.maximum(np.ceil(0.5 + np.sqrt(np.maximum(square - 0.25, 0.0))), 2.0))
+    mean = np.where(single, 1.0, size - 0.5)
+    moving = np.minimum(square / np.where(single, 1.0, size * size - size + 0.5), 1.0)
+    lean = np.clip(drift / mean, -moving, moving)
     # 2^32 - 1 keeps a probability of 1 within 32 bits; equal thresholds make both directions equally likely.
     up = (0.5 * (moving + lean) * (2.0**32 - 1.0)).astype(np.uint32)[:, None]
     down = (0.5 * (moving - lean) * (2.0**32 - 1.0)).astype(np.uint32)[:, None]
     words = draws.words(len(drift), SUBSTEPS)
     steps: NDArray[np.int32] = (words < up).astype(np.int32) - (words > np.uint32(2**32 - 1) - down)
-    steps *= size.astype(np.int32)[:, None]
+    steps *= size.astype(np.int32)[:, None] - ((words & 1).astype(np.int32) & ~single[:, None])
     jumping = np.flatnonzero(law.jump)
     if jumping.size:
         moment = (draws.uniform(jumping.size) * SUBSTEPS).astype(np.int64)
