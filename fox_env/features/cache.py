@@ -41,8 +41,19 @@ _log = logging.getLogger(__name__)
 
 
 def cache_dir() -> Path:
-    """Return the directory of the cache: ``$XDG_CACHE_HOME/fox``, else ``~/.cache/fox``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fox"
+    """Return the directory of the cache: ``$XDG_CACHE_HOME/fox``, else ``~/.cache/fox``.
+
+    Raises
+    ------
+    FileNotFoundError
+        That variable is not set and the user has no home directory, as in some containers.
+    """
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "fox"
+    try:
+        return Path.home() / ".cache" / "fox"
+    except RuntimeError as error:
+        raise FileNotFoundError("there is no home directory; set XDG_CACHE_HOME") from error
 
 
 def load_or_build(inputs: Inputs) -> F32:
@@ -59,17 +70,15 @@ def load_or_build(inputs: Inputs) -> F32:
         Read-only and memory-mapped: building it takes little memory beside the inputs. If the cache
         directory cannot be written, a warning is logged and the table lives in memory only.
     """
-    path = cache_dir() / f"features-{content_hash(inputs)}.npy"
-    table = _load(path, len(inputs))
-    if table is not None:
-        return table
     try:
+        path = cache_dir() / f"features-{content_hash(inputs)}.npy"
+        table = _load(path, len(inputs))
+        if table is not None:
+            return table
         _store(path, inputs)
         return _map(path, len(inputs))
     except OSError as error:
-        _log.warning(
-            "The feature cache %s cannot be written (%s); features stay in memory.", path.parent, error
-        )
+        _log.warning("The feature cache cannot be written (%s); features stay in memory.", error)
         return evaluate(inputs)
 
 
@@ -97,13 +106,13 @@ def _code_hash() -> str:
 
 
 def _load(path: Path, length: int) -> F32 | None:
-    """Return the table at `path`, or None if there is none or it is damaged."""
+    """Return the table at `path`, or None if there is none, it cannot be read, or it is damaged."""
     try:
         _check(path, length)
         table = _map(path, length)
-    except FileNotFoundError:
+    except OSError:  # if the directory is at fault, writing the table will say so
         return None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         _log.warning("The cached features %s cannot be used (%s) and are built again.", path, error)
         return None
     with contextlib.suppress(OSError):  # a directory that may only be read is as good

@@ -141,8 +141,21 @@ def test_unusable_directory_only_costs_a_warning(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with caplog.at_level(logging.WARNING):
         table = cache.load_or_build(inputs())
-    assert table.shape == (LENGTH, 86)
-    assert "stay in memory" in caplog.text
+    np.testing.assert_array_equal(table, evaluate(inputs()))
+    assert len(caplog.records) == 1 and "stay in memory" in caplog.text
+    assert str(tmp_path) in caplog.text
+
+
+def test_missing_home_directory_only_costs_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    np.testing.assert_array_equal(cache.load_or_build(inputs()), evaluate(inputs()))
+    assert len(caplog.records) == 1 and "set XDG_CACHE_HOME" in caplog.text
 
 
 def test_table_in_a_directory_that_may_only_be_read_is_used(
