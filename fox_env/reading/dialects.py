@@ -264,12 +264,13 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         "ninjatrader", "NinjaTrader", "no header, `;`, `yyyyMMdd HHmmss` or `yyyyMMdd`", "close",
         "20240102 093100;4780.25;4781;4780;4780.75;512", zone_note="tz= needed (UTC or the exchange's)",
-        fields="[CDX]NNNNN?", delimiter=";", order=("time", *_OHLCV),
+        fields="[CDX]NNNNN", delimiter=";", order=("time", *_OHLCV),
     ),
     Dialect(
         "ninjatrader_ticks", "NinjaTrader ticks", "no header, `;`, stamp, last, bid, ask, volume", "close",
         "20240102 093100 1230000;4780.25;4780;4780.25;2", zone_note="tz= needed (UTC or the exchange's)",
         fields="[CX]NNNN", delimiter=";", order=("time", "price", "bid", "ask", "size"),
+        check="spread",
     ),
     Dialect(
         "metatrader", "MetaTrader 4", "no header, `2024.01.02,09:30`", "open",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -222,7 +223,9 @@ def _passes(check: str, frame: pl.DataFrame, roles: Mapping[str, str]) -> bool:
     if check == "volume_name":
         return "volume" not in frame.columns
     if check == "body":
-        return _has_bodies(frame, roles)
+        return _ordered(frame, roles, "low", "open", "high")
+    if check == "spread":
+        return _ordered(frame, roles, "bid", "ask")
     if check == "sessions_by_open":
         return _begins_on_the_hour(frame, roles["time"])
     return True  # "fixed_point" and "microseconds" say how to read, not whether
@@ -235,21 +238,15 @@ def _all_zero(series: pl.Series) -> bool:
     return bool((values == 0).fill_null(False).all())
 
 
-def _has_bodies(frame: pl.DataFrame, roles: Mapping[str, str]) -> bool:
-    """Whether low <= open <= high in most of the first rows, so that the columns are where they seem."""
+def _ordered(frame: pl.DataFrame, roles: Mapping[str, str], *names: str) -> bool:
+    """Whether the values of some roles rise in most of the first rows, so that the columns are where they seem."""
     import polars as pl
 
     head = frame.head(_CHECKED_ROWS)
-    open_, high, low = (
-        head[roles[name]]
-        .cast(pl.String)
-        .str.strip_chars()
-        .cast(pl.Float64, strict=False)
-        .fill_null(np.nan)
-        .to_numpy()
-        for name in ("open", "high", "low")
-    )
-    return float(np.mean((low <= open_) & (open_ <= high))) >= 0.5
+    text = (head[roles[name]].cast(pl.String).str.strip_chars() for name in names)
+    values = [cells.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy() for cells in text]
+    rises = np.logical_and.reduce([lower <= upper for lower, upper in pairwise(values)])
+    return float(np.mean(rises)) >= 0.5
 
 
 def _is_time(series: pl.Series) -> bool:
