@@ -91,20 +91,33 @@ def _decode(library: Any, data: bytes, source: str, symbols: _Symbols) -> Iterat
     """Yield runs of records of one type as structured arrays, in file order within a type."""
     decoder = library.DBNDecoder()
     done = 0
-    try:
-        for at in range(0, len(data), _CHUNK):
+    for at in range(0, len(data), _CHUNK):
+        with _Decoding(library, source, done):
             records = decoder.write_and_decode(data[at : at + _CHUNK])
-            if records and isinstance(records[0], library.Metadata):
-                symbols.add_metadata(records.pop(0))
-            done += len(records)
-            yield from _by_type(library, records, symbols)
-    except library.DBNError as error:
-        raise DataError(
-            f"{source}: the DBN data are damaged after {done:,} records ({error}); fetch the file again, or "
-            "update databento-dbn if the file is newer than it."
-        ) from None
+        if records and isinstance(records[0], library.Metadata):
+            symbols.add_metadata(records.pop(0))
+        done += len(records)
+        yield from _by_type(library, records, symbols)
     if decoder.buffer() or symbols.dataset is None:
         raise DataError(f"{source}: the DBN data are cut short after {done:,} records; fetch the file again.")
+
+
+class _Decoding:
+    """Turns what the decoder raises for damaged data into one sentence; its panics have no class to catch."""
+
+    def __init__(self, library: Any, source: str, done: int) -> None:
+        self._error, self._source, self._done = library.DBNError, source, done
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, self._error) or (kind is not None and kind.__name__ == "PanicException"):
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise DataError(
+                f"{self._source}: the DBN data are damaged after {self._done:,} records ({reason}); fetch the "
+                "file again, or update databento-dbn if the file is newer than it."
+            ) from None
 
 
 def _by_type(library: Any, records: list[Any], symbols: _Symbols) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -174,6 +174,23 @@ def test_a_file_cut_anywhere_is_refused_or_loses_no_record() -> None:
                 read_dbn(data[:size], "f")
 
 
+def test_damaged_files_give_a_table_or_one_sentence() -> None:
+    data = dbn("mbp-1", [book(i, (99.0, 4), (99.5, 6)) for i in range(40)], [mapping("ESM4", (*MAY, ES))])
+    rng = np.random.default_rng(0)
+    refused = []
+    for _ in range(300):
+        changed = bytearray(data)
+        for place in rng.integers(8, len(data), 3):
+            changed[place] ^= int(rng.integers(1, 256))
+        try:
+            assert read_dbn(bytes(changed), "f").frame.height <= 40
+        except DataError as error:
+            refused.append(str(error))
+    assert len(refused) > 20
+    assert all(sentence.startswith("f: ") and sentence.endswith(".") for sentence in refused)
+    assert any("damaged after 0 records (Malformed" in sentence for sentence in refused)
+
+
 def test_without_the_decoder_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "databento_dbn", None)
     with pytest.raises(DataError, match=r"pip install 'fox-futures\[data\]'"):
