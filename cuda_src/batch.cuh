@@ -26,6 +26,12 @@ struct ResetRequest {
     const u32* streams;  // (N,) environment words of the counter; with keys
 };
 
+// The market that environment i trades. MANY is known at compile time, so that a batch of one market pays nothing.
+template <bool MANY>
+FOX_FN const TradedMarket& market_of(const Batch& b, i64 i) {
+    return MANY ? b.markets[b.market_of[i]] : b.market;
+}
+
 FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
     EnvState s;
 #define FOX_LOAD(type, name, meaning) s.name = a.name[i];
@@ -81,64 +87,66 @@ FOX_FN f64 conviction_of(const Actions& a, i64 i) {
     return given > 0.0 ? min_of(given, 1.0) : 0.0;
 }
 
-FOX_FN void copy_features(f32* out, const Batch& b, i64 bar) {
-    const f32* features = b.features + bar * OBS_FEATURE_STRIDE;
+FOX_FN const f32* feature_row(const TradedMarket& m, i64 bar) { return m.features + bar * OBS_FEATURE_STRIDE; }
+
+FOX_FN void copy_features(f32* out, const TradedMarket& m, i64 bar) {
+    const f32* features = feature_row(m, bar);
     for (int j = 0; j < OBS_FEATURES; ++j) out[j] = features[j];
 }
 
-FOX_FN void write_final_observation(const Batch& b, i64 i, i64 bar, const f32* account) {
+FOX_FN void write_final_observation(const Batch& b, const TradedMarket& m, i64 i, i64 bar, const f32* account) {
     f32* out = b.final_obs + i * OBS_SIZE;
-    copy_features(out, b, bar);
+    copy_features(out, m, bar);
     for (int j = 0; j < OBS_ACCOUNT; ++j) out[OBS_FEATURES + j] = account[j];
 }
 
 // Keep the ended episode's last view, then begin the next episode.
 template <bool WITH_INFO>
-FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, i64 i, f32* account) {
-    observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
-    write_final_observation(b, i, s.bar, account);
+FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, const TradedMarket& m, i64 i, f32* account) {
+    observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
+    write_final_observation(b, m, i, s.bar, account);
     if (WITH_INFO) store_info(b.final_info, i, out.info);
     s.episode += 1;
-    begin_episode(s, -1, b.params);
-    mark_account(out.info, s, b.rows[s.bar], b.params);
+    begin_episode(s, -1, m.params);
+    mark_account(out.info, s, m.rows[s.bar], m.params);
 }
 
-FOX_FN Outcome step_after_end(EnvState& s, const Batch& b) {
-    if (b.params.autoreset_mode == AUTORESET_MODE_DISABLED) {
+FOX_FN Outcome step_after_end(EnvState& s, const Batch& b, const TradedMarket& m) {
+    if (m.params.autoreset_mode == AUTORESET_MODE_DISABLED) {
         b.faults[FAULT_STEP_AFTER_END] = 1;
     } else {
         s.episode += 1;
-        begin_episode(s, -1, b.params);
+        begin_episode(s, -1, m.params);
     }
-    return {0.0f, {false, false}, quiet_info(s, b.rows[s.bar], b.params)};
+    return {0.0f, {false, false}, quiet_info(s, m.rows[s.bar], m.params)};
 }
 
 // Step environment i. Its account entries go to `account` (OBS_ACCOUNT floats); returns the bar it now observes.
 template <bool WITH_INFO>
-FOX_FN i32 advance(const Batch& b, i64 i, const Actions& actions, f32* account) {
+FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account) {
     EnvState s = load_state(b.state, i);
     const i32 episode = s.episode;
     Outcome out;
     if (s.done) {
-        out = step_after_end(s, b);
+        out = step_after_end(s, b, m);
     } else {
         const Intent intent = decode_action(actions, i);
         if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
-        out = env_step<WITH_INFO>(s, intent, conviction_of(actions, i), b, i);
-        if (s.done && b.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
-            restart_same_step<WITH_INFO>(s, out, b, i, account);
+        out = env_step<WITH_INFO>(s, intent, conviction_of(actions, i), m, b, i);
+        if (s.done && m.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
+            restart_same_step<WITH_INFO>(s, out, b, m, i, account);
     }
     store_state(b.state, i, s, s.episode != episode);
     if (WITH_INFO) store_info(b.info, i, out.info);
     b.reward[i] = out.reward;
     b.terminated[i] = (u8)out.end.terminated;
     b.truncated[i] = (u8)out.end.truncated;
-    observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
+    observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
     return s.bar;
 }
 
 // Reset environment i where the request says so; its observation is written either way.
-FOX_FN i32 reset(const Batch& b, i64 i, const ResetRequest& request, f32* account) {
+FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetRequest& request, f32* account) {
     EnvState s = load_state(b.state, i);
     if (!request.mask || request.mask[i]) {
         s.episode += 1;
@@ -148,20 +156,20 @@ FOX_FN i32 reset(const Batch& b, i64 i, const ResetRequest& request, f32* accoun
             s.episode = 0;
             s.ledger_count = 0;
         }
-        begin_episode(s, request.start ? request.start[i] : -1, b.params);
+        begin_episode(s, request.start ? request.start[i] : -1, m.params);
         store_state(b.state, i, s, true);
     }
-    store_info(b.info, i, quiet_info(s, b.rows[s.bar], b.params));
-    observe_account(account, s, b.rows[s.bar], b.params, b.knobs);
+    store_info(b.info, i, quiet_info(s, m.rows[s.bar], m.params));
+    observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
     return s.bar;
 }
 
 // Write environment i's row of legal distinct actions: 13 branch entries, or 8 exposures.
-FOX_FN void write_mask(const Batch& b, i64 i, bool exposures, u8* out) {
+FOX_FN void write_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
     const EnvState s = load_state(b.state, i);
-    const i32 cap = margin_cap(equity_at(s, b.rows[s.bar].close, b.params), b.params);
+    const i32 cap = margin_cap(equity_at(s, m.rows[s.bar].close, m.params), m.params);
     const i32 width = exposures ? 8 : 13;
-    const u32 mask = exposures ? exposure_mask(s, cap, b.params) : branch_mask(s, cap, b.params);
+    const u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
     for (i32 j = 0; j < width; ++j) out[i * width + j] = (u8)((mask >> j) & 1u);
 }
 

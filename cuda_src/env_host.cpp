@@ -43,39 +43,51 @@ void for_each_env(i64 num_envs, i32 threads, const Body& body) {
 // Inlined by force: the compiler takes a function that only prefetches for one without effect and drops the call.
 constexpr i64 PREFETCH_AHEAD = 6;
 
+template <bool MANY>
 FOX_FN void prefetch_rows(const Batch& b, i64 i) {
     if (i >= b.num_envs) return;
+    const TradedMarket& m = market_of<MANY>(b, i);
     const i64 bar = b.state.bar[i];
-    __builtin_prefetch(b.rows + bar);
-    __builtin_prefetch(b.rows + bar + 1);
-    const char* features = (const char*)(b.features + (bar + 1) * OBS_FEATURE_STRIDE);
+    __builtin_prefetch(m.rows + bar);
+    __builtin_prefetch(m.rows + bar + 1);
+    const char* features = (const char*)feature_row(m, bar + 1);
     for (i32 byte = 0; byte < OBS_FEATURE_STRIDE * (i32)sizeof(f32); byte += 64) __builtin_prefetch(features + byte);
 }
 
-template <bool WITH_INFO>
+template <bool WITH_INFO, bool MANY>
 void step_batch(const Batch& b, const Actions& actions, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
-        prefetch_rows(b, i + PREFETCH_AHEAD);
+        prefetch_rows<MANY>(b, i + PREFETCH_AHEAD);
+        const TradedMarket& m = market_of<MANY>(b, i);
         f32* obs = b.obs + i * OBS_SIZE;
-        const i32 bar = advance<WITH_INFO>(b, i, actions, obs + OBS_FEATURES);
-        copy_features(obs, b, bar);
+        const i32 bar = advance<WITH_INFO>(b, m, i, actions, obs + OBS_FEATURES);
+        copy_features(obs, m, bar);
     });
 }
 
 void step_any_batch(const Batch& b, const Actions& actions, i32 threads) {
-    (wants_info(b) ? step_batch<true> : step_batch<false>)(b, actions, threads);
+    if (b.markets) {
+        (wants_info(b) ? step_batch<true, true> : step_batch<false, true>)(b, actions, threads);
+    } else {
+        (wants_info(b) ? step_batch<true, false> : step_batch<false, false>)(b, actions, threads);
+    }
+}
+
+const TradedMarket& any_market_of(const Batch& b, i64 i) {
+    return b.markets ? market_of<true>(b, i) : market_of<false>(b, i);
 }
 
 void reset_batch(const Batch& b, const ResetRequest& request, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
+        const TradedMarket& m = any_market_of(b, i);
         f32* obs = b.obs + i * OBS_SIZE;
-        const i32 bar = reset(b, i, request, obs + OBS_FEATURES);
-        copy_features(obs, b, bar);
+        const i32 bar = reset(b, m, i, request, obs + OBS_FEATURES);
+        copy_features(obs, m, bar);
     });
 }
 
 void mask_batch(const Batch& b, i32 exposures, u8* out, i32 threads) {
-    for_each_env(b.num_envs, threads, [&](i64 i) { write_mask(b, i, exposures != 0, out); });
+    for_each_env(b.num_envs, threads, [&](i64 i) { write_mask(b, any_market_of(b, i), i, exposures != 0, out); });
 }
 
 // Whether all rows of the usual action array are inside the space, without a branch a row.

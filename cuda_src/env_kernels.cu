@@ -16,6 +16,7 @@ enum : i32 {
 
 // Copy 32 observations, 16 bytes a lane: lanes 0-20 the feature table, lane 21 the seam, lanes 22-31 the account.
 // All loads of a group are issued before its first store, so that they overlap.
+template <bool MANY>
 __device__ __forceinline__ void write_warp_observations(const Batch& b, i64 first_env, i32 bar,
                                                         const f32 (*account)[ACCOUNT_STRIDE], i32 lane) {
     const i64 left = b.num_envs - first_env;
@@ -27,7 +28,9 @@ __device__ __forceinline__ void write_warp_observations(const Batch& b, i64 firs
 #pragma unroll
         for (i32 e = 0; e < GROUP; ++e) {
             const i64 row = __shfl_sync(0xffffffffu, bar, start + e);
-            features[e] = __ldg((const float4*)(b.features + row * OBS_FEATURE_STRIDE) + chunk);
+            // Beyond the batch bar is 0: the first environment's market has such a row.
+            const i64 env = first_env + (start + e < count ? start + e : 0);
+            features[e] = __ldg((const float4*)feature_row(market_of<MANY>(b, env), row) + chunk);
         }
 #pragma unroll
         for (i32 e = 0; e < GROUP; ++e) {
@@ -49,40 +52,66 @@ __device__ __forceinline__ void write_warp_observations(const Batch& b, i64 firs
 
 using namespace FOX_NAMESPACE;
 
-template <bool WITH_INFO>
-__device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions) {
+// Run `work(env, market, account)`, which returns the bar that the environment observes, and write the observations.
+template <bool MANY, typename Work>
+__device__ __forceinline__ void observe_block(const Batch& batch, const Work& work) {
     __shared__ f32 account[BLOCK / WARP][WARP][ACCOUNT_STRIDE];
     const i32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
     i32 bar = 0;
-    if (env < batch.num_envs) bar = advance<WITH_INFO>(batch, env, actions, account[warp][lane]);
+    if (env < batch.num_envs) bar = work(env, market_of<MANY>(batch, env), account[warp][lane]);
     __syncwarp();
-    write_warp_observations(batch, env - lane, bar, account[warp], lane);
+    if (env - lane < batch.num_envs) write_warp_observations<MANY>(batch, env - lane, bar, account[warp], lane);
 }
 
+template <bool WITH_INFO, bool MANY>
+__device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions) {
+    observe_block<MANY>(batch, [&](i64 env, const TradedMarket& market, f32* account) {
+        return advance<WITH_INFO>(batch, market, env, actions, account);
+    });
+}
+
+template <bool MANY>
+__device__ __forceinline__ void reset_block(const Batch& batch, const ResetRequest& request) {
+    observe_block<MANY>(batch, [&](i64 env, const TradedMarket& market, f32* account) {
+        return reset(batch, market, env, request, account);
+    });
+}
+
+template <bool MANY>
+__device__ __forceinline__ void mask_block(const Batch& batch, i32 exposures, u8* out) {
+    const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
+    if (env < batch.num_envs) write_mask(batch, market_of<MANY>(batch, env), env, exposures != 0, out);
+}
+
+// The *_quiet kernels are the step of a learner that asks for no info: fewer live values, so more warps fit a
+// multiprocessor. The *_markets kernels serve batches of several markets.
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_step(const Batch batch, const Actions actions) {
-    step_block<true>(batch, actions);
+    step_block<true, false>(batch, actions);
 }
-
-// The step of a learner that asks for no info: fewer live values, so more warps fit a multiprocessor.
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_step_markets(const Batch batch, const Actions actions) {
+    step_block<true, true>(batch, actions);
+}
 extern "C" __global__ void __launch_bounds__(BLOCK, QUIET_BLOCKS)
     fox_step_quiet(const Batch batch, const Actions actions) {
-    step_block<false>(batch, actions);
+    step_block<false, false>(batch, actions);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_step_quiet_markets(const Batch batch, const Actions actions) {
+    step_block<false, true>(batch, actions);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_reset(const Batch batch, const ResetRequest request) {
-    __shared__ f32 account[BLOCK / WARP][WARP][ACCOUNT_STRIDE];
-    const i32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
-    i32 bar = 0;
-    if (env < batch.num_envs) bar = reset(batch, env, request, account[warp][lane]);
-    __syncwarp();
-    write_warp_observations(batch, env - lane, bar, account[warp], lane);
+    reset_block<false>(batch, request);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_reset_markets(const Batch batch, const ResetRequest request) {
+    reset_block<true>(batch, request);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_masks(const Batch batch, const i32 exposures, u8* out) {
-    const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
-    if (env < batch.num_envs) write_mask(batch, env, exposures != 0, out);
+    mask_block<false>(batch, exposures, out);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_masks_markets(const Batch batch, const i32 exposures, u8* out) {
+    mask_block<true>(batch, exposures, out);
 }
 
 extern "C" __global__ void fox_set_knob(f64* knobs, const i32 index, const f64 value) { knobs[index] = value; }

@@ -49,7 +49,7 @@ enum RewardMode : i32 { REWARD_MODE_RETURN = 0, REWARD_MODE_RISK = 1 };
 enum AutoresetMode : i32 { AUTORESET_MODE_NEXT_STEP = 0, AUTORESET_MODE_SAME_STEP = 1, AUTORESET_MODE_DISABLED = 2 };
 
 // Bits of MarketRow::flags.
-enum BarFlag : i32 { BAR_FLAG_GAP = 1, BAR_FLAG_SESSION_END = 2 };
+enum BarFlag : i32 { BAR_FLAG_GAP = 1, BAR_FLAG_SESSION_END = 2, BAR_FLAG_ROLL = 4 };
 
 // Knobs: scalars in device memory, so that a captured CUDA graph sees a change. All three are training knobs: they
 // touch no money while exploration_scale is 0.
@@ -140,7 +140,7 @@ enum Context : i32 {
     X(i32, has_volume, "0: no participation limit and no impact")                                               \
     X(i32, close_at_end, "1: sell at the last mark when an episode ends")
 
-// ---- market: one row a bar, read-only, shared by all environments ------------------------------------------------
+// ---- market: one row a bar, read-only, shared by all environments that trade it ------------------------------------------------
 // Aligned to 16 bytes; what a decision needs of its own bar comes first, in one 32-byte sector.
 #define FOX_MARKET_ROW_FIELDS(X)                                                  \
     X(f64, close, "ticks")                                                        \
@@ -252,12 +252,24 @@ struct TradeRecord {
     FOX_TRADE_FIELDS(FOX_MEMBER)
 };
 
-// Everything one batch needs; the same structure for the kernel and for the host loop.
+// A market and the parameters of the accounts that trade it.
+#define FOX_MARKET_FIELDS(X)                                         \
+    X(EnvParams, params, "fixed parameters")                         \
+    X(const MarketRow*, rows, "(T,) market rows")                    \
+    X(const f32*, features, "(T, OBS_FEATURE_STRIDE) feature table") \
+    X(const f64*, roll_gaps, "(T,) ticks, read where BAR_FLAG_ROLL is set") \
+    X(i64, bars, "T")
+
+struct TradedMarket {
+    FOX_MARKET_FIELDS(FOX_MEMBER)
+};
+
+// Everything one batch needs; the same structure for the kernel and for the host loop. A batch of one market holds it
+// itself, where a kernel reads it as constants; a batch of several has a table of them.
 #define FOX_BATCH_FIELDS(X)                                                             \
-    X(EnvParams, params, "fixed parameters")                                            \
-    X(const MarketRow*, rows, "(T,) market rows")                                       \
-    X(const f32*, features, "(T, OBS_FEATURE_STRIDE) feature table")                    \
-    X(i64, bars, "T")                                                                   \
+    X(TradedMarket, market, "the market of all environments")                          \
+    X(const TradedMarket*, markets, "the markets of a batch of several, or null")       \
+    X(const i32*, market_of, "(N,) index into markets, with them")                      \
     X(const f64*, knobs, "(KNOB_COUNT,)")                                               \
     X(u32*, faults, "(FAULT_COUNT,) sticky flags")                                      \
     X(i64, num_envs, "N")                                                               \

@@ -12,6 +12,7 @@
 #include "margin.cuh"
 #include "masks.cuh"
 #include "reward.cuh"
+#include "roll.cuh"
 #include "target.cuh"
 
 namespace FOX_NAMESPACE {
@@ -40,14 +41,18 @@ FOX_FN StepInfo quiet_info(const EnvState& s, const MarketRow& bar, const EnvPar
 }
 
 template <bool WITH_INFO>
-FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const Batch& batch, i64 env) {
-    const EnvParams& p = batch.params;
-    const MarketRow decision = batch.rows[s.bar], bar = batch.rows[s.bar + 1];
+FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const TradedMarket& market,
+                        const Batch& batch, i64 env) {
+    const EnvParams& p = market.params;
+    MarketRow decision = market.rows[s.bar];
+    const MarketRow bar = market.rows[s.bar + 1];
     const f64 equity = equity_at(s, decision.close, p);
     const Costs costs = costs_in_force(s, decision, p, batch.knobs);
     TradeRecord* ledger = batch.ledger ? batch.ledger + env * batch.ledger_capacity : nullptr;
     const Booking booking = {p, equity, decision.atr, s.bar + 1, ledger, batch.ledger_capacity};
     Outcome out = {};
+
+    if (bar.flags & BAR_FLAG_ROLL) roll_position(s, out.info, decision, market.roll_gaps[s.bar + 1], costs, p);
 
     const i32 cap = margin_cap(equity, p);
     const Order order = order_for(action, conviction, s, cap, p);
@@ -65,7 +70,7 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     enforce_maintenance(s, out.info, bar, costs, booking);
 
     s.bar += 1;
-    out.end = end_of_episode(s, out.info, bar, batch.bars, costs, booking);
+    out.end = end_of_episode(s, out.info, bar, market.bars, costs, booking);
     s.costs_paid += out.info.cost;
     mark_account(out.info, s, bar, p);
     s.peak_equity = max_of(s.peak_equity, out.info.equity);

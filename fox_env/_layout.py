@@ -44,6 +44,7 @@ __all__ = [
     "STRUCTURES",
     "StateArrays",
     "TRADE_RECORD",
+    "TradedMarket",
     "Urgency",
     "source_dir",
 ]
@@ -143,14 +144,16 @@ TRADE_RECORD = _dtype(_values("TRADE", "TradeRecord"))
 STATE_FIELDS = {**_numpy_fields("STEP_STATE"), **_numpy_fields("EPISODE_STATE")}
 INFO_FIELDS = _numpy_fields("INFO")
 
-_NESTED = {
-    "EnvParams": EnvParams,
-    "StateArrays": StateArrays,
-    "InfoArrays": InfoArrays,
-    "i64": ctypes.c_int64,
-}
-Batch = _structure(
-    "Batch", [(field, _NESTED.get(kind, ctypes.c_void_p)) for kind, field, _ in _fields("BATCH")]
+
+def _mixed(name: str, struct: str, nested: dict[str, Any]) -> Any:
+    """A structure of nested ones, 64-bit counts and pointers."""
+    types = {**nested, "i64": ctypes.c_int64}
+    return _structure(struct, [(field, types.get(kind, ctypes.c_void_p)) for kind, field, _ in _fields(name)])
+
+
+TradedMarket = _mixed("MARKET", "TradedMarket", {"EnvParams": EnvParams})
+Batch = _mixed(
+    "BATCH", "Batch", {"TradedMarket": TradedMarket, "StateArrays": StateArrays, "InfoArrays": InfoArrays}
 )
 Actions = _structure(
     "Actions", [("values", ctypes.c_void_p), ("format", ctypes.c_int32), ("conviction", ctypes.c_void_p)]
@@ -165,6 +168,7 @@ STRUCTURES: dict[str, int] = {
     "StateArrays": ctypes.sizeof(StateArrays),
     "InfoArrays": ctypes.sizeof(InfoArrays),
     "TradeRecord": TRADE_RECORD.itemsize,
+    "TradedMarket": ctypes.sizeof(TradedMarket),
     "Batch": ctypes.sizeof(Batch),
     "Actions": ctypes.sizeof(Actions),
     "ResetRequest": ctypes.sizeof(ResetRequest),

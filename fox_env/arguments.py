@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from fox_env import _layout
 from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, ConfigError
 from fox_env.info import INFO_LEVELS
@@ -16,10 +17,13 @@ from fox_env.info import INFO_LEVELS
 __all__ = [
     "RENDER_MODES",
     "check_arguments",
+    "first_seed",
     "merge_config",
     "read_autoreset_mode",
     "read_mask",
     "read_start",
+    "refuse_ended",
+    "refuse_faults",
 ]
 
 RENDER_MODES = ("ansi", "rgb_array")
@@ -106,13 +110,41 @@ def read_mask(options: Mapping[str, Any], num_envs: int) -> NDArray[np.bool_] | 
     return np.ascontiguousarray(mask)
 
 
-def read_start(options: Mapping[str, Any], num_envs: int, bars: int) -> NDArray[np.int64] | None:
-    """``options["start"]`` as (N,) decision bars, or None."""
+def read_start(options: Mapping[str, Any], bars: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """``options["start"]`` as (N,) decision bars, or None; ``bars`` counts the bars of each environment's market."""
     if options.get("start") is None:
         return None
     start = np.atleast_1d(_host_array(options["start"], "start"))
-    if start.shape != (num_envs,) or start.dtype.kind not in "iu" or (start > bars - 2).any():
+    if start.shape != bars.shape or start.dtype.kind not in "iu" or (start > bars - 2).any():
         raise ActionError(
-            f"start must be {num_envs} whole decision bars from 0 to {bars - 2}, got {options['start']!r}"
+            f"start must be {len(bars)} whole decision bars from 0 to {bars.min() - 2}, got {options['start']!r}"
         )
     return np.ascontiguousarray(start, dtype=np.int64)
+
+
+def first_seed(default: int | None) -> int:
+    """The seed of a first reset that is given none: the environment's own, or entropy."""
+    if default is not None:
+        return default
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+
+
+def refuse_faults(faults: Iterable[_layout.Fault]) -> None:
+    """Raise what the device found in an earlier step."""
+    for fault in faults:
+        if fault == _layout.Fault.BAD_ACTION:
+            raise ActionError(
+                "an earlier step got an action outside the action space; that row acted as Hold"
+            )
+        raise ActionError(
+            "an earlier step advanced an episode that had ended; reset it with reset_mask first"
+        )
+
+
+def refuse_ended(done: NDArray[np.uint8]) -> None:
+    """Refuse to step a batch in DISABLED mode while an episode has ended."""
+    ended = np.flatnonzero(done)
+    if ended.size:
+        raise ActionError(
+            f"the episode of environment {ended[0]} has ended; reset() it first (a reset_mask spares the others)"
+        )

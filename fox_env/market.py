@@ -102,7 +102,7 @@ class Market:
         ConfigError
             Unknown contract, a warm-up below 0, or `observe` names a column that is not there.
         DataError
-            The bars contain rolls or are adjusted by ratio, a price is absurd for the contract's tick size, or
+            The bars are adjusted by ratio, a price is absurd for the contract's tick size, or
             an observed column is not finite.
         """
         spec = contracts.contract(contract)
@@ -112,11 +112,6 @@ class Market:
             raise DataError(
                 "Market: the bars are adjusted by ratio, so neither their ticks nor their profits were ever "
                 "traded; splice them with adjust='none' or 'difference'."
-            )
-        if bars.roll_gap is not None and (rolls := np.flatnonzero(bars.roll_gap)).size:
-            raise DataError(
-                f"Market: row {rolls[0]}, column roll_gap: rolls are not part of the physics yet; "
-                "use a series that is back-adjusted by difference, or one expiry."
             )
         columns, inputs = convert(bars, spec, observe)
         return cls(

@@ -47,7 +47,7 @@ class MarketColumns:
         Ticks by which the new contract lies above the old one at its first bar; 0 elsewhere.
     flags : uint8 (T,)
         ``BarFlag`` bits: GAP at the first bar after a session break, SESSION_END at the last bar of a
-        session.
+        session, ROLL at the first bar of a new contract.
     """
 
     open: Float
@@ -138,6 +138,7 @@ def convert(bars: Bars, spec: ContractSpec, observe: Sequence[str] = ()) -> tupl
         observed=_observed(bars, observe),
     )
     flags = np.where(bars.gap, BarFlag.GAP, 0) | np.where(bars.session_end, BarFlag.SESSION_END, 0)
+    flags |= np.where(_rolled(bars), BarFlag.ROLL, 0)
     columns = MarketColumns(
         **ticks,
         volume=traded,
@@ -150,6 +151,16 @@ def convert(bars: Bars, spec: ContractSpec, observe: Sequence[str] = ()) -> tupl
     for column in vars(columns).values():
         column.flags.writeable = False
     return columns, inputs
+
+
+def _rolled(bars: Bars) -> NDArray[np.bool_]:
+    """Return whether each bar is the first of a new contract, also of one whose price is the same."""
+    if bars.roll_gap is None:
+        return np.zeros(len(bars), dtype=np.bool_)
+    rolled = bars.roll_gap != 0.0
+    if "contract" in bars.extra:
+        rolled[1:] |= np.diff(bars.extra["contract"]) != 0.0
+    return rolled
 
 
 def _refuse_absurd(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fox_env.errors import ConfigError
 from fox_env.market import Market
 
-__all__ = ["resolve_market"]
+__all__ = ["resolve_market", "resolve_markets"]
 
 
 def resolve_market(market: Market | str | os.PathLike[str], contract: str | None = None) -> Market:
@@ -34,6 +38,34 @@ def resolve_market(market: Market | str | os.PathLike[str], contract: str | None
     if contract is not None or path.suffix or os.sep in os.fspath(market):
         raise ConfigError(f"no file {os.fspath(market)!r}; check the path, or name a synthetic market")
     return _synthetic_market(os.fspath(market))
+
+
+def resolve_markets(
+    markets: Sequence[Market | str | os.PathLike[str]],
+    market_of: ArrayLike | None,
+    contract: str | None,
+    num_envs: int,
+) -> tuple[tuple[Market, ...], NDArray[np.int32]]:
+    """The markets of a batch, and (N,) int32: the index of the one that each environment trades.
+
+    Raises
+    ------
+    ConfigError
+        If there is no market, or ``market_of`` is not N indices of markets.
+    """
+    if isinstance(markets, (Market, str, os.PathLike)) or not len(markets):
+        raise ConfigError("markets must be a list of at least one market; for one alone use market=")
+    resolved = tuple(resolve_market(market, contract) for market in markets)
+    if market_of is None:
+        return resolved, (np.arange(num_envs) % len(resolved)).astype(np.int32)
+    index = np.asarray(market_of)
+    fits = index.shape == (num_envs,) and index.dtype.kind in "iu"
+    if not fits or index.min() < 0 or index.max() >= len(resolved):
+        raise ConfigError(
+            f"market_of must be {num_envs} whole numbers from 0 to {len(resolved) - 1}, the market of each "
+            f"environment, got {market_of!r}"
+        )
+    return resolved, np.ascontiguousarray(index, dtype=np.int32)
 
 
 @lru_cache(maxsize=8)

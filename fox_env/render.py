@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,14 @@ class Recorder:
 
     Parameters
     ----------
-    market
-        What is traded.
+    markets
+        What each account trades.
     mode
         ``"ansi"`` or ``"rgb_array"``.
     """
 
-    def __init__(self, market: Market, mode: str) -> None:
-        self._market = market
+    def __init__(self, markets: Sequence[Market], mode: str) -> None:
+        self._markets = markets
         self._mode = mode
         self._steps: deque[dict[str, NDArray[Any]]] = deque(maxlen=_WINDOW)
 
@@ -43,7 +44,7 @@ class Recorder:
             raise FoxError("there is nothing to render yet; call reset() or step() first")
         count = len(self._steps[-1]["equity"])
         draw = self._text if self._mode == "ansi" else self._picture
-        return tuple(draw(self._history(i)) for i in range(count))
+        return tuple(draw(self._history(i), self._markets[i]) for i in range(count))
 
     def _history(self, env: int) -> dict[str, NDArray[Any]]:
         """The steps since the account's last reset: bar indices rise by one within an episode."""
@@ -52,10 +53,10 @@ class Recorder:
         first = int(breaks[-1]) + 1 if breaks.size else 0
         return {name: column[first:] for name, column in columns.items()}
 
-    def _text(self, history: dict[str, NDArray[Any]]) -> str:
+    def _text(self, history: dict[str, NDArray[Any]], market: Market) -> str:
         last = {name: column[-1] for name, column in history.items()}
         bar = int(last["bar_index"])
-        when = np.datetime64(int(self._market.bars.ts[bar]), "ns").astype("datetime64[s]")
+        when = np.datetime64(int(market.bars.ts[bar]), "ns").astype("datetime64[s]")
         held = f"{last['position']:+g} at {last['entry_price']:g}" if last["position"] else "flat"
         fill = (
             ""
@@ -63,11 +64,11 @@ class Recorder:
             else f"  fill {last['fill_quantity']:+g} at {last['fill_price']:g}"
         )
         return (
-            f"{self._market.contract.symbol} {when} bar {bar}  close {self._market.bars.close[bar]:g}  {held}"
+            f"{market.contract.symbol} {when} bar {bar}  close {market.bars.close[bar]:g}  {held}"
             f"  unrealised {last['unrealized']:+,.2f}  equity {last['equity']:,.2f}{fill}"
         )
 
-    def _picture(self, history: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    def _picture(self, history: dict[str, NDArray[Any]], market: Market) -> NDArray[np.uint8]:
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
@@ -79,7 +80,7 @@ class Recorder:
         figure = Figure(figsize=(8, 6), layout="constrained")
         canvas = FigureCanvasAgg(figure)
         price, position, equity = figure.subplots(3, 1, sharex=True, height_ratios=(3, 1, 1))
-        price.plot(bars, self._market.bars.close[bars], color="0.3", linewidth=1)
+        price.plot(bars, market.bars.close[bars], color="0.3", linewidth=1)
         for side, marker, color in ((1, "^", "tab:green"), (-1, "v", "tab:red")):
             hit = np.sign(history["fill_quantity"]) == side
             price.plot(bars[hit], history["fill_price"][hit], marker, color=color, markersize=6)
@@ -89,7 +90,7 @@ class Recorder:
         equity.plot(bars, history["equity"], color="tab:purple")
         for axes, label in ((price, "price"), (position, "position"), (equity, "equity")):
             axes.set_ylabel(label)
-        price.set_title(self._text(history), fontsize=8)
+        price.set_title(self._text(history, market), fontsize=8)
         equity.set_xlabel("bar")
         canvas.draw()  # type: ignore[no-untyped-call]
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]

@@ -28,13 +28,14 @@ def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
     return state
 
 
-def write_state(backend: Backend, state: Mapping[str, Any], bars: int) -> None:
+def write_state(backend: Backend, state: Mapping[str, Any], bars: NDArray[np.int64]) -> None:
     """Load what :func:`read_state` took; a state that does not fit is refused before anything changes.
 
     Raises
     ------
     ConfigError
-        If an array is missing, has another dtype or shape, or an account stands outside a market of ``bars`` bars.
+        If an array is missing, has another dtype or shape, or an account stands outside its market of ``bars`` (N,)
+        bars.
     """
     if "needs_reset" not in state:
         raise ConfigError("this state has no 'needs_reset'; it is not what state_dict() gives")
@@ -42,8 +43,9 @@ def write_state(backend: Backend, state: Mapping[str, Any], bars: int) -> None:
     bar = arrays["state.bar"]
     inside = (bar >= 0) & ((bar < bars - 1) | ((bar == bars - 1) & (arrays["state.done"] != 0)))
     if not inside.all():
+        env = int(np.argmin(inside))
         raise ConfigError(
-            f"an account of this state stands on bar {bar[~inside][0]}, which a market of {bars} bars does not have; "
+            f"an account of this state stands on bar {bar[env]}, which a market of {bars[env]} bars does not have; "
             "load it with the market it was taken with"
         )
     for name, array in arrays.items():

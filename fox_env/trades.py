@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,9 @@ def default_capacity(num_envs: int, bars: int, info_level: str) -> int:
     return int(min(max(affordable, _LEAST_TRADES), 2 * bars))
 
 
-def trades_frame(ledger: NDArray[Any], counts: NDArray[np.int32], market: Market) -> pl.DataFrame:
+def trades_frame(
+    ledger: NDArray[Any], counts: NDArray[np.int32], markets: Sequence[Market], market_of: NDArray[np.int32]
+) -> pl.DataFrame:
     """One row a finished trade, by environment and time.
 
     Parameters
@@ -37,8 +40,10 @@ def trades_frame(ledger: NDArray[Any], counts: NDArray[np.int32], market: Market
         (N, capacity) ring of trade records.
     counts
         (N,) trades ever written to each ring.
-    market
-        Gives times and the price of a tick.
+    markets
+        Give times and the price of a tick.
+    market_of
+        (N,) index of each environment's market.
 
     Returns
     -------
@@ -61,8 +66,9 @@ def trades_frame(ledger: NDArray[Any], counts: NDArray[np.int32], market: Market
     runs = [np.arange(count - keep, count) for count, keep in zip(counts, kept, strict=True)]
     order = np.concatenate(runs).astype(np.int64)
     records = ledger[envs, order % capacity]
-    tick = market.contract.tick_size
-    times = market.bars.ts
+    tick = np.array([market.contract.tick_size for market in markets])[market_of[envs]]
+    first_row = np.concatenate(([0], np.cumsum([len(market) for market in markets])[:-1]))[market_of[envs]]
+    times = np.concatenate([market.bars.ts for market in markets])
     names = np.array([reason.name.lower() for reason in _layout.ExitReason])
     return pl.DataFrame(
         {
@@ -70,8 +76,8 @@ def trades_frame(ledger: NDArray[Any], counts: NDArray[np.int32], market: Market
             "episode": records["episode"],
             "entry_bar": records["entry_bar"],
             "exit_bar": records["exit_bar"],
-            "entry_time": pl.Series(times[records["entry_bar"]]).cast(pl.Datetime("ns", "UTC")),
-            "exit_time": pl.Series(times[records["exit_bar"]]).cast(pl.Datetime("ns", "UTC")),
+            "entry_time": pl.Series(times[first_row + records["entry_bar"]]).cast(pl.Datetime("ns", "UTC")),
+            "exit_time": pl.Series(times[first_row + records["exit_bar"]]).cast(pl.Datetime("ns", "UTC")),
             "side": records["side"],
             "size": records["size"],
             "entry_price": records["entry"] * tick,

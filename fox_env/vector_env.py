@@ -10,16 +10,20 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike
 
 from fox_env import _layout
 from fox_env.actions import ActionReader, action_space
 from fox_env.arguments import (
     RENDER_MODES,
     check_arguments,
+    first_seed,
     merge_config,
     read_autoreset_mode,
     read_mask,
     read_start,
+    refuse_ended,
+    refuse_faults,
 )
 from fox_env.backends import Backend, ClosedBackend, make_backend, resolve_backend
 from fox_env.backends.buffers import plan_buffers
@@ -27,7 +31,7 @@ from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, ConfigError, FoxError
 from fox_env.info import INFO_LEVELS, LazyInfo, build_info, final_rows
 from fox_env.market import Market
-from fox_env.markets import resolve_market
+from fox_env.markets import resolve_markets
 from fox_env.params import make_params, seed_arrays
 from fox_env.render import Recorder
 from fox_env.state import read_state, write_state
@@ -43,7 +47,7 @@ _MODES = {mode: _layout.AutoresetMode[mode.name] for mode in AutoresetMode}
 
 
 class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
-    """``num_envs`` futures accounts that trade one market, stepped together.
+    """``num_envs`` futures accounts that trade one market, or several, stepped together.
 
     Parameters
     ----------
@@ -53,8 +57,12 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         A :class:`~fox_env.Market`, the name of a synthetic one (``"regimes:seed=0"``) or the path of a file.
     config
         Options of the account; any option may also be given by name.
+    markets
+        Several markets instead of ``market``, with contracts of their own; ``bar_index`` counts within each.
+    market_of
+        (N,) index of the market of each environment, with ``markets``; None deals them out in turn.
     contract
-        Name of the contract when ``market`` is a path; None means ES.
+        Name of the contract of every market that is a path; None means ES.
     backend
         ``"cpu"``, ``"cuda"``, or ``"auto"`` for the GPU where there is one.
     output
@@ -104,6 +112,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         market: Market | str | os.PathLike[str] = "regimes:seed=0",
         config: EnvConfig | None = None,
         *,
+        markets: Sequence[Market | str | os.PathLike[str]] | None = None,
+        market_of: ArrayLike | None = None,
         contract: str | None = None,
         backend: str = "auto",
         output: str = "numpy",
@@ -124,7 +134,10 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._arguments.update(options)
         check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads)
         self.num_envs = int(num_envs)
-        self.market = resolve_market(market, contract)
+        self.markets, self.market_of = resolve_markets(
+            [market] if markets is None else markets, market_of, contract, num_envs
+        )
+        self._bars = np.array([len(m) for m in self.markets])[self.market_of]
         self.config = merge_config(config, options, max_episode_steps)
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
@@ -144,7 +157,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._needs_reset = True
         fields = INFO_LEVELS[info_level]
         capacity = (
-            default_capacity(num_envs, len(self.market), info_level)
+            default_capacity(num_envs, int(self._bars.max()), info_level)
             if trade_capacity is None
             else trade_capacity
         )
@@ -157,10 +170,15 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             final_info=info_level == "full",
             ledger_capacity=capacity,
         )
-        params = make_params(self.market, self.config, _MODES[self.autoreset_mode])
-        name = resolve_backend(backend, torch_output=self._torch)
+        params = [make_params(m, self.config, _MODES[self.autoreset_mode]) for m in self.markets]
         self._backend: Backend = make_backend(
-            name, plan, params, self.market, torch_output=self._torch, threads=threads
+            resolve_backend(backend, torch_output=self._torch),
+            plan,
+            params,
+            self.markets,
+            self.market_of,
+            torch_output=self._torch,
+            threads=threads,
         )
         self.device = self._backend.device
         self._actions = ActionReader(self._backend, self.single_action_space, self.config.validate_actions)
@@ -168,7 +186,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self.set_knob("exploration_scale", self.config.exploration_scale)
         self.set_knob("shaping_scale", self.config.shaping_scale)
         self.set_knob("saboteur_intensity", 1.0)
-        self._recorder = None if render_mode is None else Recorder(self.market, render_mode)
+        self._recorder = (
+            None if render_mode is None else Recorder([self.markets[m] for m in self.market_of], render_mode)
+        )
 
     # ---- Gymnasium's calls -----------------------------------------------------------------------------------
 
@@ -183,7 +203,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             An integer for the batch, or one for every environment. Seeding also clears the trade ledger and the
             episode count. None goes on with the present random numbers, or draws entropy at the first reset.
         options
-            ``start``: (N,) decision bars, each from 0 to T - 2; negative entries are drawn.
+            ``start``: (N,) decision bars, each from 0 to T - 2 of its market; negative entries are drawn.
             ``reset_mask``: (N,) bool, the environments to reset; the others keep their episode and return their
             present observation.
 
@@ -198,12 +218,13 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             If a start or a mask does not fit the batch.
         """
         mask = read_mask(options or {}, self.num_envs)
-        start = read_start(options or {}, self.num_envs, len(self.market))
+        start = read_start(options or {}, self._bars)
         if self._needs_reset and mask is not None and not mask.all():
             raise ActionError(
                 "the first reset must reset every environment; call reset() without a mask first"
             )
-        seed = self._first_seed(seed)
+        if seed is None and self._needs_reset:
+            seed = first_seed(self._seed)
         keys = streams = None
         if seed is not None:
             keys, streams = seed_arrays(seed, self.num_envs)
@@ -236,10 +257,11 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         """
         if self._needs_reset:
             raise ActionError("step() was called before reset(); call reset() first")
-        self._raise_faults()
+        refuse_faults(self._backend.take_faults())
         values, action_format, factor = self._actions.read(actions, conviction)
         if self.autoreset_mode == AutoresetMode.DISABLED and (self.device == "cpu" or not self._torch):
-            self._refuse_ended()  # on the device the kernel raises a sticky fault instead: nothing waits for it
+            # Elsewhere the kernel raises a sticky fault instead: nothing waits for it.
+            refuse_ended(self._backend.read("state.done"))
         self._backend.step(values, action_format, factor)
         return self._take(stepped=True)
 
@@ -253,6 +275,21 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         return None if self._recorder is None else self._recorder.frames()
 
     # ---- what Fox adds ---------------------------------------------------------------------------------------
+
+    @property
+    def market(self) -> Market:
+        """The market of a batch that trades one.
+
+        Raises
+        ------
+        FoxError
+            If it trades several.
+        """
+        if len(self.markets) > 1:
+            raise FoxError(
+                f"this batch trades {len(self.markets)} markets; use env.markets and env.market_of"
+            )
+        return self.markets[0]
 
     @property
     def knobs(self) -> dict[str, dict[str, Any]]:
@@ -303,7 +340,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
                 "this environment keeps no trades; make it with info_level='full' or a trade_capacity"
             )
         ledger, counts = self._backend.read("ledger"), self._backend.read("state.ledger_count")
-        return trades_frame(ledger, counts, self.market)
+        return trades_frame(ledger, counts, self.markets, self.market_of)
 
     def state_dict(self) -> dict[str, Any]:
         """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, last observation."""
@@ -317,7 +354,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ConfigError
             If the state is of another batch or market: the first array that is missing or does not fit.
         """
-        write_state(self._backend, state, len(self.market))
+        write_state(self._backend, state, self._bars)
         self._needs_reset = bool(np.asarray(state["needs_reset"]).any())
         for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):
             self._knobs[knob] = float(value)
@@ -351,32 +388,6 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         return twin
 
     # ---- helpers ---------------------------------------------------------------------------------------------
-
-    def _first_seed(self, seed: Any) -> Any:
-        if seed is not None or not self._needs_reset:
-            return seed
-        return (
-            self._seed
-            if self._seed is not None
-            else int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
-        )
-
-    def _raise_faults(self) -> None:
-        for fault in self._backend.take_faults():
-            if fault == _layout.Fault.BAD_ACTION:
-                raise ActionError(
-                    "an earlier step got an action outside the action space; that row acted as Hold"
-                )
-            raise ActionError(
-                "an earlier step advanced an episode that had ended; reset it with reset_mask first"
-            )
-
-    def _refuse_ended(self) -> None:
-        ended = np.flatnonzero(self._backend.read("state.done"))
-        if ended.size:
-            raise ActionError(
-                f"the episode of environment {ended[0]} has ended; reset() it first (a reset_mask spares the others)"
-            )
 
     def _take(self, *, stepped: bool) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Observation, reward, both flags and info: the caller's own where ``copy`` asks for it."""

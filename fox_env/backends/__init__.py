@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fox_env.backends.base import Backend, ClosedBackend
 from fox_env.backends.buffers import BufferPlan
@@ -45,13 +49,20 @@ def resolve_backend(name: str, *, torch_output: bool = False) -> str:
 
 
 def make_backend(
-    name: str, plan: BufferPlan, params: Any, market: Market, *, torch_output: bool, threads: int | None
+    name: str,
+    plan: BufferPlan,
+    params: Sequence[Any],
+    markets: Sequence[Market],
+    market_of: NDArray[np.int32],
+    *,
+    torch_output: bool,
+    threads: int | None,
 ) -> Backend:
-    """Allocate a batch on ``cpu`` or ``cuda``."""
+    """Allocate a batch on ``cpu`` or ``cuda``: one ``EnvParams`` a market, ``market_of`` (N,) indices of markets."""
     if name == "cuda":
         from fox_env.backends.cuda import CudaBackend
 
-        return CudaBackend(plan, params, market, torch_output=torch_output)
+        return CudaBackend(plan, params, markets, market_of, torch_output=torch_output)
     from fox_env.backends.cpu import CpuBackend
 
-    return CpuBackend(plan, params, market, torch_output=torch_output, threads=threads)
+    return CpuBackend(plan, params, markets, market_of, torch_output=torch_output, threads=threads)

@@ -119,15 +119,28 @@ def host_views(
 
 def make_batch(
     plan: BufferPlan,
-    params: Any,
     address: Callable[[str], int],
     *,
-    rows: int,
-    features: int,
-    bars: int,
+    market: Any,
+    markets: int | None,
+    market_of: int | None,
     faults: int,
 ) -> Any:
-    """The ``Batch`` structure of layout.cuh; ``address`` gives the address of a slot by name."""
+    """The ``Batch`` structure of layout.cuh.
+
+    Parameters
+    ----------
+    plan
+        The arrays of the batch.
+    address
+        Gives the address of a slot by name.
+    market
+        The ``TradedMarket`` of a batch of one market.
+    markets, market_of
+        Addresses of the table of markets and of the index into it, for a batch of several.
+    faults
+        Address of the fault words.
+    """
 
     def pointers(structure: Any, prefix: str) -> Any:
         named = plan.named(prefix)
@@ -137,10 +150,9 @@ def make_batch(
         return address(name) if name in plan.slots else None
 
     return _layout.Batch(
-        params=params,
-        rows=rows,
-        features=features,
-        bars=bars,
+        market=market,
+        markets=markets,
+        market_of=market_of,
         knobs=address("knobs"),
         faults=faults,
         num_envs=plan.num_envs,

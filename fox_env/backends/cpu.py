@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fox_env import _layout, _native
 from fox_env.backends.buffers import BufferPlan, host_views, make_batch
-from fox_env.backends.market_arrays import feature_table, market_rows
+from fox_env.backends.market_arrays import feature_table, market_rows, roll_gaps
 from fox_env.market import Market
 
 __all__ = ["CpuBackend"]
@@ -25,9 +25,11 @@ class CpuBackend:
     plan
         The arrays to allocate.
     params
-        The ``EnvParams`` structure.
-    market
-        The bars and features all environments share.
+        The ``EnvParams`` structure of each market.
+    markets
+        The bars and features that the environments trade.
+    market_of
+        (N,) index of each environment's market.
     torch_output
         Give torch tensors that share the memory instead of NumPy arrays.
     threads
@@ -37,7 +39,14 @@ class CpuBackend:
     device = "cpu"
 
     def __init__(
-        self, plan: BufferPlan, params: Any, market: Market, *, torch_output: bool, threads: int | None = None
+        self,
+        plan: BufferPlan,
+        params: Sequence[Any],
+        markets: Sequence[Market],
+        market_of: NDArray[np.int32],
+        *,
+        torch_output: bool,
+        threads: int | None = None,
     ) -> None:
         self.plan = plan
         self._library = _native.library()
@@ -48,14 +57,21 @@ class CpuBackend:
         self._arrays = host_views(plan, plan.slots, self._block, 0)
         self._faults = np.zeros(int(_layout.Fault.COUNT), dtype=np.uint32)
         self._fault_words = self._faults.data
-        self._rows, self._features = market_rows(market), feature_table(market)
+        self._market_arrays = [(market_rows(m), feature_table(m), roll_gaps(m)) for m in markets]
+        self._market_of = market_of
+        self._markets = (_layout.TradedMarket * len(markets))(
+            *(
+                _layout.TradedMarket(own, *(array.ctypes.data for array in arrays), len(market))
+                for own, arrays, market in zip(params, self._market_arrays, markets, strict=True)
+            )
+        )
+        several = len(markets) > 1
         self._batch = make_batch(
             plan,
-            params,
             lambda name: int(self._arrays[name].ctypes.data),
-            rows=self._rows.ctypes.data,
-            features=self._features.ctypes.data,
-            bars=len(market),
+            market=self._markets[0],
+            markets=ctypes.addressof(self._markets) if several else None,
+            market_of=market_of.ctypes.data if several else None,
             faults=self._faults.ctypes.data,
         )
         self._batch_address = ctypes.addressof(self._batch)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
 from fox_env.backends.buffers import BufferPlan, host_views, make_batch
-from fox_env.backends.market_arrays import feature_table, market_rows
+from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
 from fox_env.market import Market
@@ -27,7 +27,8 @@ from fox_env.market import Market
 __all__ = ["CudaBackend", "gpu_problem"]
 
 _BLOCK = 128  # threads; BLOCK in env_kernels.cu
-_KERNELS = ("fox_step", "fox_step_quiet", "fox_reset", "fox_masks", "fox_set_knob")
+_BATCH_KERNELS = ("fox_step", "fox_step_quiet", "fox_reset", "fox_masks")
+_KERNELS = (*_BATCH_KERNELS, *(f"{name}_markets" for name in _BATCH_KERNELS), "fox_set_knob")
 
 
 def gpu_problem() -> str | None:
@@ -51,77 +52,13 @@ def gpu_problem() -> str | None:
     return None
 
 
-def _check(result: tuple[Any, ...]) -> Any:
-    """The value of a driver call, or BackendError with the driver's own words."""
-    from cuda.bindings import driver
-
-    status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
-        text = driver.cuGetErrorString(status)[1]
-        words = text.decode() if isinstance(text, bytes) else str(status)
-        raise BackendError(f"the CUDA driver reports {status.name}: {words}")
-    return values[0] if values else None
-
-
-class _DeviceMemory:
-    """One allocation on the GPU, freed with the object."""
-
-    def __init__(self, nbytes: int) -> None:
-        from cuda.bindings import driver
-
-        self.nbytes = max(nbytes, 1)
-        status, address = driver.cuMemAlloc(self.nbytes)
-        if status == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            raise BackendError(
-                f"the GPU has no {self.nbytes / 2**20:,.0f} MiB left for this batch; use fewer environments, "
-                "a smaller trade_capacity or info_level='none'"
-            )
-        _check((status,))
-        self.address = int(address)
-        self._free = finalize(self, driver.cuMemFree, self.address)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, False), "version": 3}
-
-    def free(self) -> None:
-        self._free()
-
-
-class _PinnedMemory:
-    """Host memory that the GPU can read and write, freed with the object."""
-
-    def __init__(self, nbytes: int) -> None:
-        from cuda.bindings import driver
-
-        flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
-        self.address = int(_check(driver.cuMemHostAlloc(max(nbytes, 1), flags)))
-        self.device_address = int(_check(driver.cuMemHostGetDevicePointer(self.address, 0)))
-        self.array = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(self.address))
-        self.array[:] = 0
-        self._free = finalize(self, driver.cuMemFreeHost, self.address)
-
-    def free(self) -> None:
-        self._free()
-
-
-@cache
-def _current_device(index: int) -> Any:
-    """Make the device's primary context, which torch shares, current; returns cuda.core's device."""
-    from cuda.core import Device
-
-    device = Device(index)
-    device.set_current()
-    return device
-
-
 @cache
 def _kernels(index: int) -> dict[str, Any]:
     """Function handles of the compiled kernels on one device."""
     from cuda.bindings import driver
+    from cuda.core import Device
 
-    device = _current_device(index)
-    arch, target = target_for(tuple(device.compute_capability), supported_architectures())
+    arch, target = target_for(tuple(Device(index).compute_capability), supported_architectures())
     code = compile_kernels(arch, target=target)
     kernels = {name: code.get_kernel(name) for name in _KERNELS}
     handles: dict[str, Any] = {
@@ -146,29 +83,11 @@ class _Launcher:
         from cuda.bindings import driver
 
         grid, block = self._grid, self._block
-        _check(
+        check(
             driver.cuLaunchKernel(
                 self._kernel, grid, 1, 1, block, 1, 1, 0, stream, self._pointers.ctypes.data, 0
             )
         )
-
-
-_markets: WeakKeyDictionary[Market, dict[int, tuple[_DeviceMemory, _DeviceMemory]]] = WeakKeyDictionary()
-
-
-def _upload_market(market: Market, device: int) -> tuple[_DeviceMemory, _DeviceMemory]:
-    """The market's rows and features on the device: uploaded once, shared by every batch."""
-    from cuda.bindings import driver
-
-    uploaded = _markets.setdefault(market, {})
-    if device not in uploaded:
-        copies = []
-        for array in (market_rows(market), feature_table(market)):
-            memory = _DeviceMemory(array.nbytes)
-            _check(driver.cuMemcpyHtoD(memory.address, array.ctypes.data, array.nbytes))
-            copies.append(memory)
-        uploaded[device] = (copies[0], copies[1])
-    return uploaded[device]
 
 
 class CudaBackend:
@@ -179,14 +98,24 @@ class CudaBackend:
     plan
         The arrays to allocate.
     params
-        The ``EnvParams`` structure.
-    market
-        The bars and features all environments share.
+        The ``EnvParams`` structure of each market.
+    markets
+        The bars and features that the environments trade.
+    market_of
+        (N,) index of each environment's market.
     torch_output
         Give CUDA tensors that share the memory; otherwise every step copies its outputs to the host and waits.
     """
 
-    def __init__(self, plan: BufferPlan, params: Any, market: Market, *, torch_output: bool) -> None:
+    def __init__(
+        self,
+        plan: BufferPlan,
+        params: Sequence[Any],
+        markets: Sequence[Market],
+        market_of: NDArray[np.int32],
+        *,
+        torch_output: bool,
+    ) -> None:
         problem = gpu_problem()
         if problem:
             raise BackendError(f"{problem}, or use backend='cpu'")
@@ -194,49 +123,68 @@ class CudaBackend:
 
         self._index = _device_index(torch_output)
         self.device = f"cuda:{self._index}"
-        _current_device(self._index)
+        self._context = context_of(self._index)
         self.plan = plan
         self._driver = driver
         self._torch_output = torch_output
-        self._memory = _DeviceMemory(plan.total_bytes)
-        _check(driver.cuMemsetD8(self._memory.address, 0, plan.total_bytes))
-        self._faults = _PinnedMemory(4 * int(_layout.Fault.COUNT))
+        self._memory = DeviceMemory(self._context, plan.total_bytes)
+        with self._context:
+            check(driver.cuMemsetD8(self._memory.address, 0, plan.total_bytes))
+        self._faults = PinnedMemory(self._context, 4 * int(_layout.Fault.COUNT))
         self._fault_words = self._faults.array.data
-        rows, features = _upload_market(market, self._index)
-        self._market_memory = (rows, features)
+        self._market_memory = [upload_market(market, self._index) for market in markets]
+        table = (_layout.TradedMarket * len(markets))(
+            *(
+                _layout.TradedMarket(own, *(memory.address for memory in memories), len(market))
+                for own, memories, market in zip(params, self._market_memory, markets, strict=True)
+            )
+        )
+        several = len(markets) > 1
+        self._market_table = [upload(self._context, x) for x in (table, market_of)] if several else []
         self._batch = make_batch(
             plan,
-            params,
             self._address,
-            rows=rows.address,
-            features=features.address,
-            bars=len(market),
+            market=table[0],
+            markets=self._market_table[0].address if several else None,
+            market_of=self._market_table[1].address if several else None,
             faults=self._faults.device_address,
         )
         self._actions = _layout.Actions()
         self._request = _layout.ResetRequest()
         self._knob = (ctypes.c_void_p(self._address("knobs")), ctypes.c_int32(), ctypes.c_double())
-        kernels = _kernels(self._index)
+        with self._context:
+            kernels = _kernels(self._index)
+        variant = "_markets" if several else ""
         step = "fox_step" if plan.named("info.") else "fox_step_quiet"
-        self._launch_step = _Launcher(kernels[step], plan.num_envs, _BLOCK, self._batch, self._actions)
+        self._launch_step = _Launcher(
+            kernels[step + variant], plan.num_envs, _BLOCK, self._batch, self._actions
+        )
         self._launch_reset = _Launcher(
-            kernels["fox_reset"], plan.num_envs, _BLOCK, self._batch, self._request
+            kernels["fox_reset" + variant], plan.num_envs, _BLOCK, self._batch, self._request
         )
         self._launch_knob = _Launcher(kernels["fox_set_knob"], 1, 1, *self._knob)
         self._mask_arguments = (ctypes.c_int32(), ctypes.c_void_p())
         self._launch_masks = _Launcher(
-            kernels["fox_masks"], plan.num_envs, _BLOCK, self._batch, *self._mask_arguments
+            kernels["fox_masks" + variant], plan.num_envs, _BLOCK, self._batch, *self._mask_arguments
         )
-        self._stream = int(_check(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)))
-        self._staging: dict[str, _DeviceMemory] = {}
-        self._host = None if torch_output else _PinnedMemory(plan.output_bytes)
+        with self._context:
+            stream = int(check(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+        self._stream = stream
+        finalize(self, self._context.release, driver.cuStreamDestroy, stream)
+        self._staging: dict[str, DeviceMemory] = {}
+        self._host = None if torch_output else PinnedMemory(self._context, plan.output_bytes)
         self._outputs = self._make_outputs()
-        _check(driver.cuCtxSynchronize())
+        self._wait()
 
     # ---- memory ----------------------------------------------------------------------------------------------
 
     def _address(self, name: str) -> int:
         return self._memory.address + self.plan.slots[name].offset
+
+    def _wait(self) -> None:
+        """Wait for all work on the device."""
+        with self._context:
+            check(self._driver.cuCtxSynchronize())
 
     def _make_outputs(self) -> dict[str, Any]:
         if self._host is not None:
@@ -263,11 +211,12 @@ class CudaBackend:
         if array is None:
             return None
         if name not in self._staging or self._staging[name].nbytes < array.nbytes:
-            self._staging[name] = _DeviceMemory(array.nbytes)
+            self._staging[name] = DeviceMemory(self._context, array.nbytes)
         address = self._staging[name].address
         stream = self._current_stream()
-        _check(self._driver.cuMemcpyHtoDAsync(address, array.ctypes.data, array.nbytes, stream))
-        _check(self._driver.cuStreamSynchronize(stream))
+        with self._context:
+            check(self._driver.cuMemcpyHtoDAsync(address, array.ctypes.data, array.nbytes, stream))
+            check(self._driver.cuStreamSynchronize(stream))
         return address
 
     def _current_stream(self) -> int:
@@ -283,8 +232,13 @@ class CudaBackend:
         self._actions.values = self._argument("actions", actions)
         self._actions.format = action_format
         self._actions.conviction = None if conviction is None else self._argument("conviction", conviction)
-        self._launch_step(self._current_stream())
+        self._launch(self._launch_step)
         self._fetch()
+
+    def _launch(self, launcher: _Launcher) -> None:
+        stream = self._current_stream()
+        with self._context:
+            launcher(stream)
 
     def _argument(self, name: str, array: Any) -> int | None:
         if isinstance(array, np.ndarray):
@@ -300,15 +254,18 @@ class CudaBackend:
         self._request.start = self._staged("start", start)
         self._request.keys = self._staged("keys", keys)
         self._request.streams = self._staged("streams", streams)
-        self._launch_reset(self._current_stream())
+        self._launch(self._launch_reset)
         self._fetch()
 
     def _fetch(self) -> None:
         if self._host is None:
             return
         size = self.plan.output_bytes
-        _check(self._driver.cuMemcpyDtoHAsync(self._host.address, self._memory.address, size, self._stream))
-        _check(self._driver.cuStreamSynchronize(self._stream))
+        with self._context:
+            check(
+                self._driver.cuMemcpyDtoHAsync(self._host.address, self._memory.address, size, self._stream)
+            )
+            check(self._driver.cuStreamSynchronize(self._stream))
 
     def masks(self, exposures: bool) -> Any:
         shape = (self.plan.num_envs, 8 if exposures else sum(_layout.ACTION_BRANCHES))
@@ -319,14 +276,16 @@ class CudaBackend:
 
             out = torch.empty(shape, dtype=torch.bool, device=self.device)
             target.value = out.data_ptr()
-            self._launch_masks(self._current_stream())
+            self._launch(self._launch_masks)
             return out
         host = np.empty(shape, dtype=np.bool_)
-        self._staging.setdefault("masks", _DeviceMemory(host.nbytes))
+        if "masks" not in self._staging:
+            self._staging["masks"] = DeviceMemory(self._context, host.nbytes)
         target.value = self._staging["masks"].address
-        self._launch_masks(self._stream)
-        _check(self._driver.cuStreamSynchronize(self._stream))
-        _check(self._driver.cuMemcpyDtoH(host.ctypes.data, self._staging["masks"].address, host.nbytes))
+        self._launch(self._launch_masks)
+        with self._context:
+            check(self._driver.cuStreamSynchronize(self._stream))
+            check(self._driver.cuMemcpyDtoH(host.ctypes.data, self._staging["masks"].address, host.nbytes))
         return host
 
     def outputs(self) -> dict[str, Any]:
@@ -356,25 +315,28 @@ class CudaBackend:
     def set_knob(self, index: int, value: float) -> None:
         self._knob[1].value = index
         self._knob[2].value = value
-        self._launch_knob(self._current_stream())
+        self._launch(self._launch_knob)
 
     def read(self, name: str) -> NDArray[Any]:
         slot = self.plan.slots[name]
         out = np.empty(slot.shape, dtype=slot.dtype)
-        _check(self._driver.cuCtxSynchronize())
-        _check(self._driver.cuMemcpyDtoH(out.ctypes.data, self._address(name), slot.nbytes))
+        self._wait()
+        with self._context:
+            check(self._driver.cuMemcpyDtoH(out.ctypes.data, self._address(name), slot.nbytes))
         return out
 
     def write(self, name: str, value: NDArray[Any]) -> None:
         slot = self.plan.slots[name]
         array = np.ascontiguousarray(value, dtype=slot.dtype).reshape(slot.shape)
-        _check(self._driver.cuCtxSynchronize())
-        _check(self._driver.cuMemcpyHtoD(self._address(name), array.ctypes.data, slot.nbytes))
+        self._wait()
+        with self._context:
+            check(self._driver.cuMemcpyHtoD(self._address(name), array.ctypes.data, slot.nbytes))
 
     def close(self) -> None:
-        _check(self._driver.cuCtxSynchronize())
+        """Free the buffers; the batch's own memory goes with the last tensor that views it."""
+        self._wait()
         self._outputs = {}
-        for memory in (self._memory, self._faults, self._host, *self._staging.values()):
+        for memory in (self._faults, self._host, *self._market_table, *self._staging.values()):
             if memory is not None:
                 memory.free()
 

@@ -1,4 +1,4 @@
-"""A market as the physics reads it: one 64-byte row a bar, and the feature table padded to 16-byte rows."""
+"""A market as the physics reads it: one 64-byte row a bar, the feature table padded to 16-byte rows, the roll gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fox_env import _layout
 from fox_env.market import Market
 
-__all__ = ["feature_table", "market_rows"]
+__all__ = ["feature_table", "market_rows", "roll_gaps"]
 
 _CACHE_LINE = 64
 
@@ -28,6 +28,11 @@ def market_rows(market: Market) -> NDArray[Any]:
             rows[name] = getattr(columns, name)
         _rows[market] = rows
     return _rows[market]
+
+
+def roll_gaps(market: Market) -> NDArray[np.float64]:
+    """(T,) float64 ticks; read at the bars that have ``BarFlag.ROLL`` only."""
+    return np.ascontiguousarray(market.columns.roll_gap)
 
 
 def feature_table(market: Market) -> NDArray[np.float32]:

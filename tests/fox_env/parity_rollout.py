@@ -48,7 +48,7 @@ def hashed(count: int, salt: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 def parity_market(bars: int = 6_000) -> Market:
-    """A random walk in whole ticks with session gaps, empty bars and prices below zero; features are hashed too."""
+    """A random walk in whole ticks with session gaps, rolls, empty bars, prices below zero and hashed features."""
     steps = (hashed(bars, 1) % np.uint64(13)).astype(np.int64) - 6
     close = 40 + np.cumsum(steps)
     start = close - steps + (hashed(bars, 2) % np.uint64(5)).astype(np.int64) - 2
@@ -59,7 +59,10 @@ def parity_market(bars: int = 6_000) -> Market:
     minutes = np.arange(bars) + 600 * (np.arange(bars) // 390)
     ts = np.datetime64("2024-01-02T15:00", "ns") + minutes * np.timedelta64(60, "s")
     prices = [0.25 * column.astype(np.float64) for column in (start, high, low, close)]
-    market = Market.from_bars(Bars.from_arrays(ts, *prices, volume), contract=_SPEC, warmup=0, cache=False)
+    rolls = 0.25 * (np.arange(bars) % 97 == 96) * ((hashed(bars, 8) % np.uint64(41)).astype(np.float64) - 20)
+    market = Market.from_bars(
+        Bars.from_arrays(ts, *prices, volume, rolls), contract=_SPEC, warmup=0, cache=False
+    )
     words = hashed(bars * 86, 7) >> np.uint64(40)
     features = (words.astype(np.float32) / np.float32(2**23) - np.float32(1)).reshape(bars, 86)
     return dataclasses.replace(market, features=features)

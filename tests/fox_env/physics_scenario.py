@@ -55,15 +55,25 @@ def still(*prices: float) -> list[tuple[float, float, float, float]]:
 
 
 def make_market(
-    ohlc: Any, volume: Any = 1e6, minutes: Any | None = None, spec: dict[str, Any] | None = None
+    ohlc: Any,
+    volume: Any = 1e6,
+    minutes: Any | None = None,
+    spec: dict[str, Any] | None = None,
+    rolls: dict[int, float] | None = None,
 ) -> Market:
-    """A market of the bars given, a minute apart unless ``minutes`` says when; ``volume`` may be one number."""
+    """A market of the bars given, a minute apart unless ``minutes`` says when; ``volume`` may be one number.
+
+    ``rolls`` holds the price gap at the first bar of each new contract.
+    """
     rows = np.asarray(ohlc, dtype=np.float64)
     elapsed = np.arange(len(rows)) if minutes is None else np.asarray(minutes)
     ts = np.datetime64("2024-01-02T15:00", "ns") + elapsed * np.timedelta64(60, "s")
     if volume is not None:
         volume = np.broadcast_to(np.asarray(volume, dtype=np.float64), len(rows))
-    bars = Bars.from_arrays(ts, *rows.T, volume)
+    roll_gap = np.zeros(len(rows))
+    for bar, gap in (rolls or {}).items():
+        roll_gap[bar] = gap
+    bars = Bars.from_arrays(ts, *rows.T, volume, roll_gap if rolls else None)
     return Market.from_bars(bars, contract=ContractSpec(**{**SPEC, **(spec or {})}), warmup=0, cache=False)
 
 
@@ -110,12 +120,15 @@ class Case:
     volume: Any = 1e6
     minutes: list[int] | None = None
     conviction: list[float] | None = None
+    rolls: dict[int, float] | None = None
     knobs: dict[str, float] = field(default_factory=dict)
     start: int = 0
 
 
 def check(case: Case) -> None:
-    env = make_account(make_market(case.bars, case.volume, case.minutes, case.spec), **case.options)
+    env = make_account(
+        make_market(case.bars, case.volume, case.minutes, case.spec, case.rolls), **case.options
+    )
     for name, value in case.knobs.items():
         env.set_knob(name, value)
     steps = play(env, case.actions, case.start, case.conviction)

@@ -69,6 +69,21 @@ class TestSameBits:
         for name in mine:
             np.testing.assert_array_equal(mine[name], other[name], err_msg=name)
 
+    @pytest.mark.parametrize("num_envs", [1, 33, 1025])
+    @pytest.mark.parametrize("info_level", ["none", "full"])
+    def test_batches_of_several_markets_equal_the_cpu(self, num_envs: int, info_level: str) -> None:
+        arguments = {"markets": [small_market(), small_market(250, 1), small_market(300, 2)], **BUSY}
+        cpu = make(num_envs, info_level=info_level, trade_capacity=8, **arguments)
+        gpu = on_gpu(num_envs, info_level=info_level, trade_capacity=8, **arguments)
+        assert cpu.reset(seed=3)[0].tobytes() == host(gpu.reset(seed=3)[0]).tobytes()
+        for row in random_actions(num_envs, 60):
+            here, there = cpu.step(row), gpu.step(tensors(row))
+            assert same(list(here[:4]), [host(x) for x in there[:4]])
+            assert (cpu.action_masks() == host(gpu.action_masks())).all()
+        mine, other = cpu.state_dict(), gpu.state_dict()
+        for name in mine:
+            np.testing.assert_array_equal(mine[name], other[name], err_msg=name)
+
     @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
     @pytest.mark.parametrize("form", ["plain", "strided", "misaligned"])
     def test_device_actions_of_every_dtype_and_layout(self, dtype: Any, form: str) -> None:

@@ -148,14 +148,19 @@ def test_bars_per_year_follows_the_calendar_of_the_data() -> None:
     assert bars_per_year(one_day) == 390 * 252
 
 
-def test_rolls_are_refused_but_a_column_of_zeros_is_not() -> None:
+def test_a_roll_is_marked_in_ticks_at_its_bar() -> None:
     gaps = np.zeros(1000)
-    assert len(Market.from_bars(make_bars(roll_gap=gaps), SPEC)) == 1000
     gaps[321] = -1.25
-    with pytest.raises(
-        DataError, match=r"row 321, column roll_gap: rolls are not part of the physics yet; use"
-    ):
-        Market.from_bars(make_bars(roll_gap=gaps), SPEC)
+    columns = Market.from_bars(make_bars(roll_gap=gaps), SPEC).columns
+    assert np.flatnonzero(columns.flags & _layout.BarFlag.ROLL).tolist() == [321]
+    assert columns.roll_gap[321] == -1.25 / SPEC.tick_size
+
+
+def test_a_roll_without_a_gap_shows_in_the_contract_column() -> None:
+    contract = (np.arange(1000) >= 500).astype(np.float64)
+    bars = make_bars(roll_gap=np.zeros(1000), extra={"contract": contract})
+    flags = Market.from_bars(bars, SPEC).columns.flags
+    assert np.flatnonzero(flags & _layout.BarFlag.ROLL).tolist() == [500]
 
 
 @pytest.mark.parametrize(("warmup", "early"), [(None, False), (240, False), (239, True), (0, True)])

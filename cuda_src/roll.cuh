@@ -1,0 +1,34 @@
+// A roll: between the decision bar and the execution bar the series goes over to the next contract, whose price lies
+// roll_gap ticks above the old one's. The position goes over too, before anything else happens in the bar.
+//
+//   entry and decision close shift by roll_gap, so that the gap is nobody's P&L and no order's advantage
+//   two sides of |position| are paid, the old contract sold and the new one bought at the decision close:
+//   2 (h + impact(|position|)) and the taker's fees at both prices
+#pragma once
+#include "account.cuh"
+#include "costs.cuh"
+#include "layout.cuh"
+
+namespace FOX_NAMESPACE {
+
+FOX_FN void roll_position(EnvState& s, StepInfo& info, MarketRow& decision, f64 gap, const Costs& c,
+                          const EnvParams& p) {
+    const f64 old_price = decision.close;
+    decision.close += gap;
+    if (s.lots == 0) return;
+    s.entry += gap;
+    const f64 contracts = contracts_of(absolute(s.lots), p);
+    const f64 fees = contracts * (fee_per_contract(old_price, false, p) + fee_per_contract(decision.close, false, p));
+    const f64 spread = 2.0 * contracts * c.half_spread * p.tick_value;
+    const f64 slippage = 2.0 * contracts * impact(c, contracts) * p.tick_value;
+    const f64 cost = fees + spread + slippage;
+    s.cash -= cost;
+    s.trade_net -= cost;
+    s.trade_costs += cost;
+    info.fees += fees;
+    info.spread_cost += spread;
+    info.impact_cost += slippage;
+    info.cost += cost;
+}
+
+}  // namespace FOX_NAMESPACE
