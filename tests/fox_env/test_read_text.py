@@ -64,3 +64,109 @@ def test_blank_lines_are_skipped_but_counted(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"row 1 \(line 6\), column close: 'x' is not a number"):
         read_bars(put(tmp_path, text))
     assert len(read_bars(put(tmp_path, text.replace("x", "1.5")))) == 2
+
+
+# --- encodings and numbers -----------------------------------------------------------------------
+
+EURO = "Data;Abertura;Máxima;Mínima;Fechamento;Volume\n"
+
+
+def brazil(*cells: str) -> str:
+    """Write rows of equal prices with the given cells, two days each."""
+    return EURO + "".join(
+        f"{1 + i:02}/02/2024;{cell};{cell};{cell};{cell};10\n" for i, cell in enumerate(cells)
+    )
+
+
+def test_decimal_commas_are_read_and_thousands_points_beside_them(tmp_path: Path) -> None:
+    bars = read_bars(put(tmp_path, brazil("1.234,5", "999,25")), tz="America/Sao_Paulo")
+    assert bars.close.tolist() == [1234.5, 999.25]
+
+
+def test_points_that_may_part_thousands_need_the_callers_word(tmp_path: Path) -> None:
+    path = put(tmp_path, brazil("120.345", "120.350"))
+    with pytest.raises(DataError, match=r"row 0 \(line 2\), column Abertura: the point in '120.345' may be"):
+        read_bars(path, tz="America/Sao_Paulo")
+    assert read_bars(path, tz="America/Sao_Paulo", price_scale=1000).close.tolist() == [120_345.0, 120_350.0]
+    assert read_bars(path, tz="America/Sao_Paulo", price_scale=1).close.tolist() == [120.345, 120.35]
+
+
+def test_a_comma_that_may_part_thousands_is_refused(tmp_path: Path) -> None:
+    text = (
+        "Date\tOpen\tHigh\tLow\tClose\n"
+        + "2024-01-02\t4,780\t4,780\t4,780\t4,780\n2024-01-03\t4,780\t4,780\t4,780\t4,780\n"
+    )
+    with pytest.raises(DataError, match=r"row 0 \(line 2\), column Open: '4,780' is not a number"):
+        read_bars(put(tmp_path, text), tz="UTC")
+
+
+def test_values_that_stand_for_none_are_missing(tmp_path: Path) -> None:
+    text = "time,open,high,low,close,average\n1715248800,1,2,0.5,1.5,3.4028234663852886e+38\n1715248860,1,2,0.5,1.5,2\n"
+    assert np.isnan(read_bars(put(tmp_path, text)).extra["average"][0])
+    undefined = (
+        "ts_event,rtype,open,high,low,close,volume\n1715248800000000000,33,9223372036854775807,1000000000,"
+        "1000000000,1000000000,1\n"
+    )
+    with pytest.raises(DataError, match=r"row 0 \(line 2\), column open: price is nan"):
+        read_bars(put(tmp_path, undefined))
+
+
+def test_text_that_is_not_unicode_is_read_only_where_its_names_are_known(tmp_path: Path) -> None:
+    known = brazil("1,5", "2,5").encode("cp1252")
+    assert read_bars(put(tmp_path, known), tz="UTC").close.tolist() == [1.5, 2.5]
+    chinese = "日期,开盘,最高,最低,收盘\n20240102,1,2,0.5,1.5\n20240103,1,2,0.5,1.5\n".encode("gb18030")
+    assert len(read_bars(put(tmp_path, chinese), tz="Asia/Shanghai")) == 2
+    with pytest.raises(DataError, match="line 1 is not UTF-8 text; save the file as UTF-8"):
+        read_bars(
+            put(tmp_path, "time,open,high,low,close,Größe\n1715248800,1,2,0.5,1.5,3\n".encode("cp1252"))
+        )
+
+
+def test_a_stray_byte_in_a_row_is_named(tmp_path: Path) -> None:
+    data = b"time,open,high,low,close\n1715248800,1,2,0.5,1.5\n1715248860,1,2,0.5,1.\xe55\n"
+    with pytest.raises(DataError, match="line 3 is not UTF-8 text"):
+        read_bars(put(tmp_path, data))
+
+
+# --- lines -----------------------------------------------------------------------------------------
+
+
+def test_a_delimiter_at_the_end_of_every_line_is_no_column(tmp_path: Path) -> None:
+    for header_end in ("", ";"):
+        text = f"time;open;high;low;close{header_end}\n1715248800;1;2;0.5;1.5;\n1715248860;1;2;0.5;1.5;\n"
+        bars = read_bars(put(tmp_path, text))
+        assert len(bars) == 2 and bars.extra == {}
+
+
+def test_a_line_with_too_many_fields_is_named(tmp_path: Path) -> None:
+    text = "time,open,high,low,close\n1715248800,1,2,0.5,1.5\n\n1715248860,1,2,0.5,1.5,9\n"
+    with pytest.raises(
+        DataError, match="the header names 5 columns but line 4 has 6 fields; correct or remove"
+    ):
+        read_bars(put(tmp_path, text))
+
+
+def test_quoted_cells_may_hold_delimiters_but_must_be_closed(tmp_path: Path) -> None:
+    text = 'time,open,high,low,close,note\n1715248800,"1",2,0.5,1.5,"a, b"\n1715248860,1,2,0.5,1.5,"c"\n'
+    assert read_bars(put(tmp_path, text)).close.tolist() == [1.5, 1.5]
+    with pytest.raises(DataError, match=r"line \d is not a regular row|line \d has \d fields?"):
+        read_bars(put(tmp_path, text.replace('"c"', '"c')))
+
+
+def test_rows_from_the_newest_to_the_oldest_are_read_in_time_order(tmp_path: Path) -> None:
+    lines = [f"{1715248800 + 60 * i},1,2,0.5,{1 + i / 8}" for i in range(5)]
+    text = "time,open,high,low,close\n" + "\n".join(lines[::-1]) + "\n"
+    bars = read_bars(put(tmp_path, text))
+    assert bars.close.tolist() == [1.0, 1.125, 1.25, 1.375, 1.5] and bars.repairs == ()
+    with pytest.raises(DataError, match=r"row 3 \(line 5\), column close: 'x' is not a number"):
+        read_bars(put(tmp_path, text.replace(",1.125", ",x")))
+
+
+def test_newest_first_minutes_through_the_end_of_summer_time_stay_a_minute_apart(tmp_path: Path) -> None:
+    import polars as pl
+
+    first = int(np.datetime64("2024-11-03T06:00", "ns").astype(np.int64))
+    expected = first + MINUTE * np.arange(180)
+    wall = pl.Series(expected).cast(pl.Datetime("ns", "UTC")).dt.convert_time_zone("America/Chicago")
+    text = table(wall.dt.strftime("%Y-%m-%d %H:%M").to_list()[::-1])
+    assert read_bars(put(tmp_path, text), tz="America/Chicago").ts.tolist() == expected.tolist()

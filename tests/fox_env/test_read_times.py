@@ -165,3 +165,96 @@ def test_parquet_times_as_integers_text_and_dates(tmp_path: Path) -> None:
     ):
         frame(values).write_parquet(tmp_path / "bars")
         assert read_bars(tmp_path / "bars", tz="UTC").ts.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("times", "options"),
+    [
+        (["05/09/2024 10:00", "05/13/2024 10:00"], {}),
+        (["09/05/2024 10:00", "13/05/2024 10:00"], {}),
+        (["05/09/2024 10:00", "05/10/2024 10:00"], {"date_order": "mdy"}),
+        (["09.05.2024 10:00:00", "10.05.2024 10:00:00"], {"date_order": "dmy"}),
+        (["5/9/2024 10:00:00 AM", "5/13/2024 10:00:00 am"], {}),
+    ],
+)
+def test_dates_that_end_in_the_year_follow_from_the_column_or_the_caller(
+    tmp_path: Path, times: list[str], options: dict[str, str]
+) -> None:
+    assert read_bars(put(tmp_path, table(times)), tz="UTC", **options).ts[0] == T0
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (
+            ["05/13/2024 10:00", "13/05/2024 10:00"],
+            r"row 1 \(line 3\).*in another order than the rows before",
+        ),
+        (
+            ["05/09/2024 10:00", "05/10/2024 10:00"],
+            r"row 0 \(line 2\).*pass date_order='dmy' or date_order='mdy'",
+        ),
+        (["5/13/2024 13:00 PM", "5/14/2024 1:00 PM"], r"row 0 \(line 2\).*is not a time"),
+        (["99999999999", "99999999999"], r"row 0 \(line 2\).*is outside the years 1678 to 2261"),
+        (["2300-01-01 00:00", "2300-01-02 00:00"], r"row 0 \(line 2\).*is not a time"),
+        (["2024-05-09 10:00:60", "2024-05-09 10:02:00"], r"row 0 \(line 2\).*is not a time"),
+    ],
+)
+def test_times_that_are_not_certain_are_refused(tmp_path: Path, times: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_bars(put(tmp_path, table(times)), tz="UTC")
+
+
+def test_noon_and_midnight_of_twelve_hour_clocks(tmp_path: Path) -> None:
+    path = put(tmp_path, table(["5/13/2024 12:30 AM", "5/13/2024 12:30 PM"]))
+    assert read_bars(path, tz="UTC").ts.tolist() == utc("2024-05-13T00:30", "2024-05-13T12:30")
+
+
+@pytest.mark.parametrize(
+    ("cells", "first"), [(["93000", "93100"], "09:30"), (["0", "100"], "00:00"), (["930", "931"], "09:30")]
+)
+def test_times_of_day_get_back_the_zeros_they_lost(tmp_path: Path, cells: list[str], first: str) -> None:
+    text = "Date,Time,Open,High,Low,Close\n" + "".join(f"20240102,{cell},1,2,0.5,1.5\n" for cell in cells)
+    bars = read_bars(put(tmp_path, text), tz="UTC")
+    assert bars.ts[0] == utc(f"2024-01-02T{first}")[0]
+
+
+def test_bare_dates_close_at_midnight_of_their_zone_through_clock_changes(tmp_path: Path) -> None:
+    path = put(
+        tmp_path,
+        table(["2024-03-08", "2024-03-09", "2024-03-10", "2024-03-11"], "Date,open,high,low,close,v"),
+    )
+    assert read_bars(path, tz="America/New_York").ts.tolist() == utc(
+        "2024-03-09T05:00", "2024-03-10T05:00", "2024-03-11T04:00", "2024-03-12T04:00"
+    )
+
+
+def test_a_midnight_that_the_clocks_skip_begins_the_day_an_hour_later(tmp_path: Path) -> None:
+    path = put(tmp_path, table(["2018-11-02", "2018-11-03", "2018-11-04"], "Date,open,high,low,close,v"))
+    assert read_bars(path, tz="America/Sao_Paulo").ts.tolist() == utc(
+        "2018-11-03T03:00", "2018-11-04T03:00", "2018-11-05T02:00"
+    )
+
+
+def test_offsets_that_change_within_a_file_are_followed(tmp_path: Path) -> None:
+    times = ["2024-11-03T01:30:00-04:00", "2024-11-03T01:30:00-05:00"]
+    assert read_bars(put(tmp_path, table(times))).ts.tolist() == utc("2024-11-03T05:30", "2024-11-03T06:30")
+
+
+def test_the_length_of_a_bar_is_the_most_frequent_spacing(tmp_path: Path) -> None:
+    minutes = (0, 1, 2, 5, 9, 10, 20, 22, 24)
+    path = put(tmp_path, table([f"2024-05-09T10:{minute:02}Z" for minute in minutes]))
+    assert (read_bars(path, label="open").ts - read_bars(path).ts).tolist() == [MINUTE] * len(minutes)
+
+
+def test_the_open_is_told_from_sessions_that_begin_on_the_hour(tmp_path: Path) -> None:
+    def session(first: str, count: int) -> list[str]:
+        start = np.datetime64(first, "m")
+        return [str(start + i).replace("T", " ") + ":00" for i in range(count)]
+
+    opens = session("2024-01-02 18:00", 60) + session("2024-01-03 18:00", 60)
+    closes = session("2024-01-02 18:01", 60) + session("2024-01-03 18:01", 60)
+    one = read_bars(put(tmp_path, table(opens)), tz="America/New_York")
+    other = read_bars(put(tmp_path, table(closes)), tz="America/New_York")
+    assert one.ts.tolist() == other.ts.tolist()
+    assert one.ts[0] == utc("2024-01-02T23:01")[0]

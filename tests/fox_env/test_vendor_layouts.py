@@ -10,7 +10,8 @@ from look_alikes import LOOK_ALIKES, LookAlike, prices
 from market_files import MINUTE, put, utc
 
 from fox_env.readers import read_bars
-from fox_env.reading.dialects import NAMED
+from fox_env.reading.catalogue import as_markdown
+from fox_env.reading.dialects import DIALECTS, NAMED, Dialect
 from fox_env.reading.layout import Hints
 from fox_env.reading.sources import pieces_of
 
@@ -54,3 +55,17 @@ def test_every_dialect_is_read_in_a_test() -> None:
         "ninjatrader_ticks",
     }
     assert {dialect.name for dialect in NAMED} == tried | events
+
+
+def test_the_page_on_reading_is_the_one_that_the_code_prints() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reading.md"
+    assert page.read_text() == as_markdown(), "run: python -m fox_env.reading > docs/reading.md"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: f"{dialect.name}: {dialect.recognised}")
+def test_the_example_of_a_layout_in_the_page_is_told_as_that_layout(dialect: Dialect) -> None:
+    cells = dialect.example.replace("\\t", "\t")
+    delimiter = max("\t;,", key=cells.count)
+    fields = [field.strip() for field in cells.split(delimiter)]
+    fits = dialect.fits_row(fields, delimiter) if dialect.fields else dialect.fits_header(fields)
+    assert fits
