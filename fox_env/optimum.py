@@ -310,9 +310,10 @@ def _liquidation(market: Market, config: EnvConfig, positions: Float) -> Float:
     if not config.close_at_end:
         return np.zeros(len(positions))
     lots = np.rint(positions / config.lot).astype(np.int64)
+    opened = config.replace(participation=(1e9,) * 3)  # no position is cut before it is sold
     paid = []
     for sold in (False, True):
-        with closing(OrderCosts(market, config, lots, close_at_end=sold)) as costs:
+        with closing(OrderCosts(market, opened, lots, close_at_end=sold)) as costs:
             paid.append(costs.ask(np.array([len(market) - 2]))[0][0])
     return np.asarray(paid[1] - paid[0])
 

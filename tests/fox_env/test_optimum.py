@@ -212,6 +212,8 @@ def best_of_all_plays(market: Market, config: EnvConfig, positions: NDArray[np.f
         {"half_spread_ticks": 2.0, "close_at_end": True},
         {"impact_coef": 0.4},
         {"impact_coef": 0.4, "fee_rate": 1e-5, "close_at_end": True},
+        {"participation": (5e-4,) * 3},
+        {"participation": (5e-4,) * 3, "close_at_end": True, "half_spread_ticks": 3.0},
     ],
 )
 def test_bound_is_the_best_of_all_plays(seed: int, changes: dict[str, Any]) -> None:
