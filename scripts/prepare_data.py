@@ -68,36 +68,59 @@ def main(
     """
     target = _target(files, out, check, force)
     spec = None if contract is None else contracts.contract(contract)
-    hints: dict[str, Any] = {"tz": tz, "label": label, "symbol": symbol, "bars": bars}
-    hints = {name: value for name, value in hints.items() if value is not None}
+    given = {"tz": tz, "label": label, "symbol": symbol, "bars": bars}
+    hints: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if repair is not None:
         hints["repair"] = check_repairs(name.strip() for name in repair.split(",") if name.strip())
     console = cli.console(quiet, as_json)
-    one = files[0] if len(files) == 1 else files
-    named = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-    if target is None and not hints.keys() & {"bars", "repair"}:  # every faulty row, not the first alone
-        with _step(console, f"checking {named}"):
-            report = validate_bars(one, spec, **hints)
-        _show(console, report)
-        if as_json:
-            cli.show_json({"report": report.to_dict()})
-        return _refuse_errors(named, report)
+    if target is None and not (mark_rolls or hints.keys() & {"bars", "repair"}):
+        report = _check(console, files, spec, hints)
+    else:
+        report = _prepare(console, files, target, spec, hints, mark_rolls)
+    if as_json:
+        cli.show_json({"report": report.to_dict(), "out": None if target is None else str(target)})
+    if not report.ok:
+        raise _unusable(_names(files), report)
+
+
+def _check(
+    console: Console, files: list[Path], spec: contracts.ContractSpec | None, hints: dict[str, Any]
+) -> DataReport:
+    """Report every faulty row, where reading the bars would refuse the first."""
+    with _step(console, f"checking {_names(files)}"):
+        report = validate_bars(files[0] if len(files) == 1 else files, spec, **hints)
+    _show(console, report)
+    return report
+
+
+def _prepare(
+    console: Console,
+    files: list[Path],
+    target: Path | None,
+    spec: contracts.ContractSpec | None,
+    hints: dict[str, Any],
+    mark_rolls: bool,
+) -> DataReport:
+    """Read, check and write; without a target the report alone."""
     sources = [Source.of(path) for path in files]
-    with _step(console, f"reading {named}"):
-        prepared = read_bars(one, **hints)
+    with _step(console, f"reading {_names(files)}"):
+        bars = read_bars(files[0] if len(files) == 1 else files, **hints)
         for source in sources:
             source.check_unchanged()
     if mark_rolls:
-        prepared = _with_rolls(prepared)
-    with _step(console, f"checking {len(prepared):,} bars"):
-        report = validate_bars(prepared, spec)
+        bars = _with_rolls(bars)
+    with _step(console, f"checking {len(bars):,} bars"):
+        report = validate_bars(bars, spec)
     _show(console, report)
     if target is not None:
         with _step(console, f"writing {target}"):
-            write_prepared(prepared, target, spec, sources, hints)
-        console.print(f"{len(prepared):,} bars in {target}", highlight=False, soft_wrap=True)
-    if as_json:
-        cli.show_json({"report": report.to_dict(), "out": None if target is None else str(target)})
+            write_prepared(bars, target, spec, sources, hints)
+        console.print(f"{len(bars):,} bars in {target}", highlight=False, soft_wrap=True)
+    return report
+
+
+def _names(files: list[Path]) -> str:
+    return str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def _target(files: list[Path], out: Path | None, check: bool, force: bool) -> Path | None:
@@ -136,13 +159,12 @@ def _with_rolls(bars: Bars) -> Bars:
     return dataclasses.replace(bars, roll_gap=gaps, repairs=(*bars.repairs, sentence))
 
 
-def _refuse_errors(source: str, report: DataReport) -> None:
-    if report.ok:
-        return
+def _unusable(source: str, report: DataReport) -> DataError:
+    """Make the one line for bars with errors: the first of the gravest kind, and its mend."""
     kind = next(iter(report.counts))
     problem = report.first_of(kind)
     names = " or ".join(f"--repair {name}" for name in repairs_of(kind))
-    raise DataError(
+    return DataError(
         f"{source}: row {problem.row}, column {problem.column}: {problem.message}; {KINDS[kind].mend}"
         + (f" ({names})" if names else "")
     )

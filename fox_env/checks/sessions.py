@@ -92,7 +92,7 @@ def _intraday_faults(series: Series, sessions: Sessions) -> list[Fault]:
     inside = sessions.covers(series.ts, series.interval)
     faults = _outside(series, sessions, np.flatnonzero(~inside))
     rows = np.flatnonzero(inside)
-    if len(rows) < 2:
+    if len(rows) < 2 or series.interval == 0:
         return faults
     in_use = sessions.in_use(series.ts[rows], series.interval)
     missing = _missing(series.ts[rows], series.interval, in_use)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from checked_bars import MINUTE, SPEC, columns
-from hypothesis import given
+from checked_bars import MINUTE, SPEC, T0, columns
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fox_env.bars import PRICES, Bars
+from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.readers import read_bars, read_columns
 from fox_env.validation import KINDS, validate_bars
@@ -148,3 +150,27 @@ def test_a_faulty_file_is_reported_in_full(tmp_path: Path) -> None:
     report = validate_bars(read_columns(path))
     found = {(problem.kind, problem.row) for problem in report.problems}
     assert {("non_finite", 1), ("order", 2), ("ohlc", 3), ("zero_volume", 3)} <= found
+
+
+VALUES = st.one_of(st.floats(), st.sampled_from([0.0, -37.63, 100.0, 100.25, 1000.0, 3.4028234663852886e38]))
+STAMPS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 60).map(lambda i: T0 + i * MINUTE))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(st.tuples(STAMPS, *[VALUES] * 6), min_size=1, max_size=40),
+    contract=st.sampled_from([None, SPEC]),
+)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_any_numbers_give_a_report(rows: list[tuple[float, ...]], contract: ContractSpec | None) -> None:
+    names = ("ts", *PRICES, "volume", "open_interest")
+    data = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    report = validate_bars(data, contract)
+    assert report.rows == len(rows)
+    assert json.loads(report.to_json())["ok"] == report.ok
+    usable = True
+    try:
+        Bars.from_arrays(*(data[name] for name in names[:-1]))
+    except DataError:
+        usable = False
+    assert report.ok == usable
