@@ -16,6 +16,7 @@ from fox_env.reading.columns import BarColumns
 from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_columns
 from fox_env.reading.layout import Hints
 from fox_env.reading.sources import Piece, check_format, pieces_of, shortest_interval
+from fox_env.reading.stored import stored_metadata
 from fox_env.repair import check_repairs
 
 __all__ = ["list_symbols", "read_bars", "read_columns", "read_symbols", "write_bars"]
@@ -195,7 +196,7 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
     time = pl.Series("ts", bars.ts).cast(pl.Datetime("ns", "UTC"))
     try:
         pl.DataFrame([time]).with_columns(**bars.extra, **columns).write_parquet(
-            path, metadata=dict(metadata or {})
+            path, metadata={**stored_metadata(bars), **(metadata or {})}
         )
     except OSError as error:
         raise DataError(f"{path}: the file cannot be written: {error.strerror or error}.") from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fox_env.errors import DataError
+from fox_env.reading.stored import restore
 from fox_env.reading.table import Table
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ def parquet_table(data: bytes, source: str) -> Table:
         if rows * width > _MAX_CELLS:
             raise DataError(f"{source}: holds more than {_MAX_CELLS:,} cells; split it.")
         frame = pl.read_parquet(io.BytesIO(data))
+        metadata = pl.read_parquet_metadata(io.BytesIO(data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         raise DataError(
             f"{source}: the Parquet data are cut short or damaged; write the file again."
         ) from None
-    return polars_table(frame, source)
+    return restore(polars_table(frame, source), metadata)
 
 
 def arrow_table(data: bytes, source: str) -> Table:

@@ -26,6 +26,9 @@ _MENDS = {
     "ohlc": "correct the row or pass repair=('widen',) or repair=('drop_bad_ohlc',)",
     "non_finite": "correct or remove the row or pass repair=('drop_non_finite',)",
 }
+_HOUR_NS = 3_600_000_000_000
+_NIGHT_NS = (20 * _HOUR_NS, 24 * _HOUR_NS)
+"""How far the time steps back at midnight where a night session is dated by the next trading day."""
 _FURTHER = "further "
 """Marks flags and further columns in the arrays that are repaired, as their names may be those of prices."""
 
@@ -56,6 +59,8 @@ def piece_bars(piece: Piece, hints: Hints, repairs: Sequence[str] = ()) -> Bars:
     if found is not None:
         fault, row = found
         mend = _MENDS.get(fault.kind, "correct or remove the row")
+        if fault.kind == "order" and _NIGHT_NS[0] < arrays["ts"][row - 1] - arrays["ts"][row] <= _NIGHT_NS[1]:
+            mend = f"write calendar dates if nights bear the date of the next trading day, else {mend}"
         raise table.error(row, fault.column, f"{fault.describe(row)}; {mend}")
     rolls = arrays.get("roll_gap")
     if rolls is not None and (bad := np.flatnonzero(~np.isfinite(rolls))).size:
@@ -72,6 +77,7 @@ def piece_bars(piece: Piece, hints: Hints, repairs: Sequence[str] = ()) -> Bars:
         gap=arrays.get(_FURTHER + "gap") if "gap" in columns.flags else None,
         extra={name: arrays[_FURTHER + name] for name in columns.extra},
         repairs=notes,
+        adjusted=table.adjusted,
     )
 
 
@@ -96,7 +102,7 @@ def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
     Raises
     ------
     DataError
-        Two sources differ at the same time, or in having a volume or roll gaps.
+        Two sources differ at the same time, in having a volume or roll gaps, or in their adjustment.
     """
     if len(parts) == 1:
         return parts[0][1]
@@ -109,6 +115,11 @@ def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
                     f"{source}: has {'no' if getattr(bars, name) is None else 'a'} {name}, unlike {first_source}; "
                     "give sources of the same columns."
                 )
+        if bars.adjusted != first.adjusted:
+            raise DataError(
+                f"{source}: has prices adjusted by {bars.adjusted}, {first_source} by {first.adjusted}; "
+                "give sources of one adjustment."
+            )
     ts = np.concatenate([bars.ts for _, bars in parts])
     order = np.argsort(ts, kind="stable")
     ts = ts[order]
@@ -148,6 +159,7 @@ def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
         roll_gap=column("roll_gap"),
         extra=extra,
         repairs=[sentence for _, bars in parts for sentence in bars.repairs],
+        adjusted=first.adjusted,
     )
 
 

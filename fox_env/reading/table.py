@@ -39,6 +39,8 @@ class Table:
         The instrument where the container names it; None where a column may.
     rows : int64 array, shape (T,), or None
         Row of the source per row, from 0, where the frame holds only some of them or in another order.
+    adjusted : {"none", "difference", "ratio"}
+        How the prices were adjusted at rolls, as :class:`fox_env.Bars` has it.
     """
 
     source: str
@@ -49,6 +51,7 @@ class Table:
     delimiter: str = ","
     symbol: str | None = None
     rows: Int | None = None
+    adjusted: str = "none"
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""

@@ -37,6 +37,40 @@ def test_bars_come_back_unchanged(tmp_path: Path) -> None:
     assert list(again.extra) == ["open_interest"]
 
 
+@pytest.mark.parametrize("adjusted", ["none", "difference", "ratio"])
+def test_repairs_and_the_adjustment_come_back_too(tmp_path: Path, adjusted: str) -> None:
+    path = tmp_path / "market.parquet"
+    sentences = ["widen: 1 row whose high or low lies inside the body", "sort: 2 rows"]
+    written = bars(adjusted=adjusted, repairs=sentences)
+    write_prepared(written, path)
+    again = read_bars(path)
+    assert (again.repairs, again.adjusted) == (tuple(sentences), adjusted)
+    write_bars(again, path)
+    assert (read_bars(path).repairs, read_bars(path).adjusted) == (tuple(sentences), adjusted)
+
+
+def test_parts_of_different_adjustment_are_not_joined(tmp_path: Path) -> None:
+    parts = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    write_bars(bars()[:100], parts[0])
+    write_bars(bars(adjusted="ratio")[100:], parts[1])
+    with pytest.raises(
+        DataError, match=r"b.parquet: has prices adjusted by ratio, .*a.parquet by none; give"
+    ):
+        read_bars(parts)
+    write_bars(bars(adjusted="ratio")[:100], parts[0])
+    assert read_bars(parts).adjusted == "ratio"
+
+
+@pytest.mark.parametrize("entry", [{"fox_adjusted": "somehow"}, {"fox_repairs": "{"}, {"fox_repairs": "[1]"}])
+def test_metadata_of_another_version_are_refused(tmp_path: Path, entry: dict[str, str]) -> None:
+    path = tmp_path / "market.parquet"
+    write_bars(bars(), path, entry)
+    with pytest.raises(
+        DataError, match=rf"market.parquet: the metadata entry {next(iter(entry))} cannot be read"
+    ):
+        read_bars(path)
+
+
 def test_the_contract_is_kept_with_every_field(tmp_path: Path) -> None:
     path = tmp_path / "market.parquet"
     own = ContractSpec(
