@@ -37,8 +37,8 @@ _RULES = """
 ## Rules
 
 - **Times**: ISO, `20240102 093000`, `2024/1/2 9:30`, `2024.01.02`, 12-hour clocks, a date and a time in two columns,
-  and epochs in s, ms, us or ns by their size. Dates such as 01/02/2024 are read where a row of the column, the layout or
-  `date_order=` settles day and month, and refused otherwise. An hour that occurs twice when clocks go back is
+  and epochs in s, ms, us or ns by their size. Dates such as 01/02/2024 are read where a row of the column, the layout
+  or `date_order=` settles day and month, and refused otherwise. An hour that occurs twice when clocks go back is
   resolved by the order of the rows, or refused; a time that the clocks skip is refused.
 - **Length of a bar**, to move times of the open to the close: as the source records it (Databento, LEAN), else the most
   frequent interval; of several instruments in a source, the shortest of theirs.
@@ -49,8 +49,9 @@ _RULES = """
   Databento's undefined price stand for "none".
 - **Scaled prices**: Databento's fixed-point prices are told by their size. Whole prices that look like prices
   times 10000 (LEAN equities, LOBSTER) are refused until `price_scale=` says which they are.
-- **Volume**: HistData's column of zeros is no volume (`Bars.volume` is None). MetaTrader's traded volume is taken unless
-  it is 0 everywhere, else the tick volume. `cum_vol` of event bars stays a further column, as its resets are unknown.
+- **Volume**: HistData's column of zeros is no volume (`Bars.volume` is None). MetaTrader's traded volume is taken
+  unless it is 0 everywhere, else the tick volume. `cum_vol` of event bars stays a further column, as its
+  resets are unknown.
 - **Further columns** of numbers are kept in `Bars.extra` by name; Sierra Chart's bid and ask volume as `sell_volume`
   and `buy_volume`. Text, and the record types and numbers of Databento, are left out.
 - **Several instruments**: `symbol=` picks one, `list_symbols` lists them, `read_symbols` reads all. They are named by

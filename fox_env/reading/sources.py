@@ -17,7 +17,7 @@ from fox_env.reading.content import Content, read_contents
 from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES, NAMES, plain, role_of
 from fox_env.reading.layout import Hints, Layout, find_layout
 from fox_env.reading.table import Table
-from fox_env.reading.text import TextRows, open_text, read_rows
+from fox_env.reading.text import TextRows, distinct, open_text, read_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -138,7 +138,7 @@ def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
     if text.instruments is not None:
         for symbol, positions in text.instruments.items():
             columns = [text.names[i] for i in positions]
-            written = {text.names[i]: text.written[i] for i in positions}
+            written = dict(zip(columns, distinct([text.written[i] for i in positions]), strict=True))
             side = replace(table, frame=table.frame.select(columns).rename(written), symbol=symbol)
             yield Piece(*find_layout(_without_empty_rows(side), hints, given=text.dialect))
         return

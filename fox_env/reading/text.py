@@ -129,7 +129,7 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
         source,
         data[rows_at:],
         line,
-        _distinct(written),
+        distinct(written),
         written,
         True,
         delimiter,
@@ -334,7 +334,7 @@ def _line_of(data: bytes, position: int) -> int:
     return data.count(b"\n", 0, position) + 1
 
 
-def _distinct(written: list[str]) -> list[str]:
+def distinct(written: list[str]) -> list[str]:
     """Give repeated and empty column names a number, as polars wants distinct ones."""
     names: list[str] = []
     seen: set[str] = set()

@@ -13,7 +13,7 @@ from market_files import GOOD, HEADER, MINUTE, T0, put
 
 from fox_env.bars import Bars
 from fox_env.errors import ConfigError, DataError
-from fox_env.readers import list_symbols, read_bars, read_symbols
+from fox_env.readers import list_symbols, read_bars, read_columns, read_symbols
 
 
 def rows(first: int, count: int, close: float = 1.5, volume: str = ",7") -> str:
@@ -260,6 +260,8 @@ def test_trades_in_text_become_bars(tmp_path: Path) -> None:
     assert bars.ts.tolist() == [T0 + i * MINUTE for i in (1, 2, 3)]
     assert bars.open.tolist() == [100.0] * 3 and bars.high.tolist() == [102.0] * 3
     assert bars.volume is not None and bars.volume.tolist() == [6.0, 15.0, 24.0]
+    with pytest.raises(DataError, match="holds trades, not bars"):
+        read_columns(put(tmp_path, TRADES))
     with pytest.raises(
         ConfigError, match="The repair 'widen' is for bars; trades and quotes take 'sort' only"
     ):
