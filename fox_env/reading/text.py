@@ -188,12 +188,13 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
         f"{i}": pl.Float64() if name not in keep and _is_numeric(text, i) else pl.String()
         for i, name in enumerate(text.names)
     }
+    faults = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a lone quote makes polars panic
     try:
         frame = _polars_csv(text, schema)
-    except pl.exceptions.PolarsError:
+    except faults:
         try:
             frame = _polars_csv(text, dict.fromkeys(schema, pl.String()))
-        except pl.exceptions.PolarsError as error:
+        except faults as error:
             _refuse_ragged(text)
             raise DataError(
                 f"{text.source}: is not a regular table: {str(error).splitlines()[0]}; export it again."

@@ -220,3 +220,14 @@ def test_a_time_that_is_none_is_shown(tmp_path: Path, kind: Kind, cell: str) -> 
     file = File.of(kind)
     file.set(3, 0, cell)
     assert re.match(rf"row 3 \(line {file.line(3)}\), column \S+", refusal(tmp_path, file))
+
+
+def test_a_night_session_dated_by_the_next_trading_day_is_told(tmp_path: Path) -> None:
+    times = ("15:00", "23:59", "00:00", "00:01")
+    text = "<Date>, <Time>, <Open>, <High>, <Low>, <Close>\n" + "".join(
+        f"2019/7/2, {t}, 1, 2, 0.5, 1.5\n" for t in times
+    )
+    with pytest.raises(
+        DataError, match=r"row 2 \(line 4\), column ts: .*write calendar dates if nights bear the date"
+    ):
+        read_bars(put(tmp_path, text), tz="Asia/Shanghai")
