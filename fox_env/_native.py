@@ -66,6 +66,12 @@ def library() -> ctypes.CDLL:
     if count != len(sizes) or list(sizes) != list(_layout.STRUCTURES.values()):
         raise BackendError(f"{path} disagrees with cuda_src/layout.cuh about structure sizes; reinstall Fox")
     lib.fox_cpu_level.restype = ctypes.c_char_p
+    wanted, level = os.environ.get("FOX_CPU_LEVEL"), lib.fox_cpu_level().decode()
+    if wanted and wanted != level:
+        raise BackendError(
+            f"FOX_CPU_LEVEL={wanted} is not a level of this processor, which has {level} and those below; use one of "
+            "v2, v3, v4, or unset it"
+        )
     lib.fox_first_bad_action.restype = ctypes.c_int64
     lib.fox_first_bad_action.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     lib.fox_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]

@@ -157,7 +157,7 @@ def _rolled(bars: Bars) -> NDArray[np.bool_]:
     """Return whether each bar is the first of a new contract, also of one whose price is the same."""
     if bars.roll_gap is None:
         return np.zeros(len(bars), dtype=np.bool_)
-    rolled = bars.roll_gap != 0.0
+    rolled: NDArray[np.bool_] = bars.roll_gap != 0.0
     if "contract" in bars.extra:
         rolled[1:] |= np.diff(bars.extra["contract"]) != 0.0
     return rolled

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fox_env.errors import ConfigError
 from fox_env.market import Market
+from fox_env.readers import read_bars
 
 __all__ = ["resolve_market", "resolve_markets"]
 
 
-def resolve_market(market: Market | str | os.PathLike[str], contract: str | None = None) -> Market:
+def resolve_market(
+    market: Market | str | os.PathLike[str],
+    contract: str | None = None,
+    read_hints: Mapping[str, Any] | None = None,
+) -> Market:
     """The market itself, the synthetic market of a name such as ``"regimes:seed=0"``, or the bars of a file.
+
+    ``read_hints`` holds arguments of :meth:`~fox_env.Market.from_file` for a file, such as ``tz``.
 
     Raises
     ------
     ConfigError
-        If the name is neither a synthetic market nor an existing file, or a contract is given for a market that
-        already has one.
+        If the name is neither a synthetic market nor an existing file, a contract or hints are given for a market
+        that is not read from a file, or a hint is unknown.
     """
+    _check_hints(read_hints)
     if isinstance(market, Market):
         if contract is not None:
             raise ConfigError("contract= goes with a file; this market already has its contract")
+        if read_hints:
+            raise ConfigError("read_hints= goes with a file; this market is already read")
         return market
     if not isinstance(market, (str, os.PathLike)):
         raise ConfigError(f"market must be a Market, a name or a path, got {type(market).__name__}")
     path = Path(market)
     if path.is_file():
         status = path.stat()
-        return _file_market(path.resolve(), contract, (status.st_mtime_ns, status.st_size))
-    if contract is not None or path.suffix or os.sep in os.fspath(market):
+        version = (status.st_mtime_ns, status.st_size)
+        return _file_market(path.resolve(), contract, json.dumps(dict(read_hints or {})), version)
+    if contract is not None or read_hints or path.suffix or os.sep in os.fspath(market):
         raise ConfigError(f"no file {os.fspath(market)!r}; check the path, or name a synthetic market")
     return _synthetic_market(os.fspath(market))
 
@@ -44,6 +59,7 @@ def resolve_markets(
     markets: Sequence[Market | str | os.PathLike[str]],
     market_of: ArrayLike | None,
     contract: str | None,
+    read_hints: Mapping[str, Any] | None,
     num_envs: int,
 ) -> tuple[tuple[Market, ...], NDArray[np.int32]]:
     """The markets of a batch, and (N,) int32: the index of the one that each environment trades.
@@ -55,7 +71,7 @@ def resolve_markets(
     """
     if isinstance(markets, (Market, str, os.PathLike)) or not len(markets):
         raise ConfigError("markets must be a list of at least one market; for one alone use market=")
-    resolved = tuple(resolve_market(market, contract) for market in markets)
+    resolved = tuple(resolve_market(market, contract, read_hints) for market in markets)
     if market_of is None:
         return resolved, (np.arange(num_envs) % len(resolved)).astype(np.int32)
     index = np.asarray(market_of)
@@ -68,10 +84,30 @@ def resolve_markets(
     return resolved, np.ascontiguousarray(index, dtype=np.int32)
 
 
+def _check_hints(read_hints: Mapping[str, Any] | None) -> None:
+    known = [
+        name
+        for function in (read_bars, Market.from_file)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in ("source", "path", "contract") and parameter.kind != parameter.VAR_KEYWORD
+    ]
+    for name, value in (read_hints or {}).items():
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1) or known
+            raise ConfigError(f"unknown read hint {name!r}; did you mean {', '.join(near)}?")
+        try:
+            json.dumps(value)
+        except TypeError:
+            raise ConfigError(
+                f"read hint {name}={value!r} must be text, a number, a list or a table of them; for anything else "
+                "read the file with Market.from_file and pass the market"
+            ) from None
+
+
 @lru_cache(maxsize=8)
-def _file_market(path: Path, contract: str | None, version: tuple[int, int]) -> Market:
+def _file_market(path: Path, contract: str | None, read_hints: str, version: tuple[int, int]) -> Market:
     """Read a file once for every version of it."""
-    return Market.from_file(path, contract=contract)
+    return Market.from_file(path, contract=contract, **json.loads(read_hints))
 
 
 @lru_cache(maxsize=8)

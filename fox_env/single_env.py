@@ -13,11 +13,22 @@ from numpy.typing import NDArray
 
 from fox_env import _layout
 from fox_env.config import EnvConfig
+from fox_env.errors import ConfigError
 from fox_env.market import Market
 from fox_env.vector_env import FoxFuturesVectorEnv
 
 __all__ = ["FoxFuturesEnv"]
 
+_BATCH_ONLY = {
+    "autoreset_mode",
+    "copy",
+    "info_level",
+    "market_of",
+    "markets",
+    "num_envs",
+    "output",
+    "threads",
+}
 _INFO = {name: f"info.{name}" for name in _layout.INFO_FIELDS}
 
 
@@ -26,7 +37,7 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
 
     Parameters
     ----------
-    market, config, contract, action_type, render_mode, **options
+    market, config, contract, read_hints, action_type, trade_capacity, max_episode_steps, render_mode, **options
         As :class:`~fox_env.FoxFuturesVectorEnv`.
     backend
         ``"cpu"`` is fastest for a single account.
@@ -48,16 +59,22 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
         config: EnvConfig | None = None,
         *,
         contract: str | None = None,
+        read_hints: Mapping[str, Any] | None = None,
         backend: str = "cpu",
         action_type: str = "branches",
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
+        for name in _BATCH_ONLY & options.keys():
+            raise ConfigError(
+                f"{name}= is an option of a batch, and this environment is one account; use FoxFuturesVectorEnv"
+            )
         self._batch = FoxFuturesVectorEnv(
             1,
             market,
             config,
             contract=contract,
+            read_hints=read_hints,
             backend=backend,
             autoreset_mode=AutoresetMode.DISABLED,
             copy=False,  # this class copies the one row it returns
@@ -90,9 +107,12 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
         obs, _ = self._batch.reset(seed=seed, options=chosen)
         return obs[0].copy(), self._info()
 
-    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: Any, conviction: float | None = None
+    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Advance by one bar; see :meth:`fox_env.FoxFuturesVectorEnv.step`."""
-        obs, reward, terminated, truncated, _ = self._batch.step(np.asarray(action)[None])
+        factor = None if conviction is None else np.array([conviction], dtype=np.float32)
+        obs, reward, terminated, truncated, _ = self._batch.step(np.asarray(action)[None], factor)
         return obs[0].copy(), reward.item(), terminated.item(), truncated.item(), self._info()
 
     def _info(self) -> dict[str, Any]:
@@ -104,6 +124,23 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
         """Distinct legal actions of the present state: (13,) or (8,) bool."""
         masks: NDArray[np.bool_] = self._batch.action_masks()[0]
         return masks
+
+    @property
+    def knobs(self) -> dict[str, dict[str, Any]]:
+        """See :attr:`fox_env.FoxFuturesVectorEnv.knobs`."""
+        return self._batch.knobs
+
+    def set_knob(self, name: str, value: float) -> None:
+        """See :meth:`fox_env.FoxFuturesVectorEnv.set_knob`."""
+        self._batch.set_knob(name, value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The exact state as NumPy arrays by name; see :meth:`fox_env.FoxFuturesVectorEnv.state_dict`."""
+        return self._batch.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        self._batch.load_state_dict(state)
 
     def trades(self) -> Any:
         """Every finished trade since the last seeding, as a polars frame."""

@@ -62,7 +62,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     market_of
         (N,) index of the market of each environment, with ``markets``; None deals them out in turn.
     contract
-        Name of the contract of every market that is a path; None means ES.
+        Name of the contract of every market that is a path; None: the one a prepared file holds, else ES.
+    read_hints
+        Arguments of :meth:`~fox_env.Market.from_file` for every market that is a path, such as ``{"tz": "UTC"}``.
     backend
         ``"cpu"``, ``"cuda"``, or ``"auto"`` for the GPU where there is one.
     output
@@ -115,6 +117,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         markets: Sequence[Market | str | os.PathLike[str]] | None = None,
         market_of: ArrayLike | None = None,
         contract: str | None = None,
+        read_hints: Mapping[str, Any] | None = None,
         backend: str = "auto",
         output: str = "numpy",
         autoreset_mode: AutoresetMode | str | None = None,
@@ -135,7 +138,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads)
         self.num_envs = int(num_envs)
         self.markets, self.market_of = resolve_markets(
-            [market] if markets is None else markets, market_of, contract, num_envs
+            [market] if markets is None else markets, market_of, contract, read_hints, num_envs
         )
         self._bars = np.array([len(m) for m in self.markets])[self.market_of]
         self.config = merge_config(config, options, max_episode_steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from enum import IntEnum
@@ -132,6 +133,14 @@ class TestHostLibrary:
     def test_it_names_its_level(self) -> None:
         assert _native.cpu_level() in ("v2", "v3", "v4", "generic")
         assert _native.max_threads() >= 1
+
+    def test_an_unknown_level_is_refused(self) -> None:
+        code = "import fox_env; fox_env.FoxFuturesVectorEnv(1, backend='cpu')"
+        environment = {**os.environ, "FOX_CPU_LEVEL": "v9"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        assert "FOX_CPU_LEVEL=v9 is not a level of this processor" in done.stderr
 
     def test_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_native, "_NAMES", ("nowhere.so",))

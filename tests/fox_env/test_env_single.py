@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics
 from small_market import FLAT, HOLD, LONG, make, random_actions, small_market
 
-from fox_env import ActionError, FoxError, FoxFuturesEnv, _layout
+from fox_env import ActionError, ConfigError, FoxError, FoxFuturesEnv, _layout
 from fox_env.registration import ENV_IDS, register_envs
 
 
@@ -119,6 +119,29 @@ class TestBehaviour:
 
 
 class TestMore:
+    @pytest.mark.parametrize(
+        "option", [{"info_level": "none"}, {"output": "torch"}, {"copy": True}, {"markets": [small_market()]}]
+    )
+    def test_options_of_a_batch_are_refused(self, option: dict[str, Any]) -> None:
+        with pytest.raises(ConfigError, match=f"^{next(iter(option))}= is an option of a batch"):
+            single(**option)
+
+    def test_conviction_scales_the_target(self) -> None:
+        env = single(random_start=False, max_position=10.0, margin=False)
+        env.reset(seed=0)
+        assert env.step(LONG, conviction=0.5)[4]["position"] == 5.0
+
+    def test_knobs_and_state(self) -> None:
+        env, twin = single(horizon=30), single(horizon=30)
+        env.reset(seed=4)
+        env.set_knob("exploration_scale", 0.5)
+        for action in random_actions(1, 10)[:, 0]:
+            env.step(action)
+        twin.load_state_dict(env.state_dict())
+        assert twin.knobs == env.knobs and twin.knobs["exploration_scale"]["value"] == 0.5
+        for action in random_actions(1, 10, 1)[:, 0]:
+            assert env.step(action)[1] == twin.step(action)[1]
+
     def test_masks(self) -> None:
         env = single()
         env.reset(seed=0)

@@ -367,6 +367,28 @@ class TestMarketsByName:
         write(30)
         assert len(make_from(path).market) == 30
 
+    def test_hints_reach_the_reader(self, tmp_path: Path) -> None:
+        path = tmp_path / "bars.csv"
+        lines = [f"2024-01-02 15:{i:02d}:00,100,101,99,100,10" for i in range(20)]
+        path.write_text("\n".join(["ts,open,high,low,close,volume", *lines, ""]))
+        with pytest.raises(FoxError, match="tz="):
+            make_from(path)
+        env = gym.make("Fox-Futures-v0", market=str(path), contract="ES", read_hints={"tz": "Asia/Tokyo"})
+        assert env.unwrapped.market.bars.ts[0] == np.datetime64("2024-01-02T06:00", "ns").astype(np.int64)
+
+    @pytest.mark.parametrize(
+        ("market", "hints", "message"),
+        [
+            ("regimes:seed=0", {"tz": "UTC"}, "no file"),
+            (small_market(), {"tz": "UTC"}, "already read"),
+            ("bars.csv", {"zone": "UTC"}, "unknown read hint 'zone'"),
+            ("bars.csv", {"tz": object()}, "must be text, a number, a list or a table"),
+        ],
+    )
+    def test_wrong_hints_are_refused(self, market: Any, hints: dict[str, Any], message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            FoxFuturesVectorEnv(1, market, backend="cpu", read_hints=hints)
+
     def test_a_directory_or_nothing_is_refused(self, tmp_path: Path) -> None:
         for name in (tmp_path, tmp_path / "absent.csv"):
             with pytest.raises(FoxError, match=str(tmp_path)):
