@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointStore",
     "atomic_directory",
+    "batch_fingerprint",
     "is_checkpoint",
     "market_fingerprint",
     "read_arrays",
@@ -144,6 +145,15 @@ def market_fingerprint(market: Market) -> dict[str, Any]:
         if array is not None:
             digest.update(np.ascontiguousarray(array).tobytes())
     return {"contract": asdict(market.contract), "bars": len(market), "digest": digest.hexdigest()}
+
+
+def batch_fingerprint(markets: Sequence[Market], market_of: npt.NDArray[Any]) -> dict[str, Any]:
+    """What identifies the data of a batch: that of its market, or of every market and who trades which."""
+    prints = [market_fingerprint(market) for market in markets]
+    if len(prints) == 1:
+        return prints[0]
+    several = {f"{key} of market {i}": value for i, one in enumerate(prints) for key, value in one.items()}
+    return several | {"market_of": hashlib.sha256(np.asarray(market_of, np.int64).tobytes()).hexdigest()}
 
 
 class CheckpointStore:

@@ -17,7 +17,7 @@ from fox_agents.api import Callback
 from fox_agents.checkpoint import (
     CheckpointError,
     atomic_directory,
-    market_fingerprint,
+    batch_fingerprint,
     read_arrays,
     read_state,
     require_same,
@@ -158,7 +158,7 @@ class BDQAgent:
     def _allocate(self) -> None:
         """Make the buffers of the loop and the two steps that run on them."""
         env = self._learning_env()
-        self._data = market_fingerprint(env.market)
+        self._data = batch_fingerprint(env.markets, env.market_of)
         rows = max(self.config.replay_size // env.num_envs, self.config.n_step)
         branches = len(self.learner.branches)
         self._replay = Replay(rows, env.num_envs, _layout.Observation.SIZE, branches, _ACTIONS, self.device)
@@ -323,7 +323,12 @@ class BDQAgent:
 
 
 def _rules(env: FoxFuturesVectorEnv) -> EnvConfig:
-    """The environment's rules with the risk unit of its market, so that it travels with the agent."""
+    """The environment's rules with the risk unit of its market, so that it travels with the agent.
+
+    Several markets have a unit each, which no single number can stand for.
+    """
+    if len(env.markets) > 1:
+        return env.config
     return env.config.replace(risk_unit=risk_unit(env.market, env.config))
 
 

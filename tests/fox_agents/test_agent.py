@@ -41,7 +41,9 @@ def market() -> Market:
     return synthetic.regimes(seed=0, sessions=3)
 
 
-def environment(market: Market, rules: EnvConfig = RULES, envs: int = ENVS) -> FoxFuturesVectorEnv:
+def environment(
+    market: Market, rules: EnvConfig = RULES, envs: int = ENVS, **options: Any
+) -> FoxFuturesVectorEnv:
     return FoxFuturesVectorEnv(
         envs,
         market,
@@ -51,6 +53,7 @@ def environment(market: Market, rules: EnvConfig = RULES, envs: int = ENVS) -> F
         autoreset_mode=AutoresetMode.SAME_STEP,
         copy=False,
         info_level="learn",
+        **options,
     )
 
 
@@ -238,6 +241,19 @@ def test_a_resume_on_other_data_is_refused(market: Market, tmp_path: Path) -> No
     agent.save(tmp_path / "c")
     with pytest.raises(CheckpointError, match="data differs in digest"):
         fox_agents.load(tmp_path / "c", environment(synthetic.regimes(seed=1, sessions=3)))
+
+
+def test_a_batch_of_several_markets_is_learned_in_and_resumed(market: Market, tmp_path: Path) -> None:
+    def batch(second: int) -> FoxFuturesVectorEnv:
+        return environment(market, markets=[market, synthetic.regimes(seed=second, sessions=3)])
+
+    agent = BDQAgent(batch(1), SMALL)
+    agent.learn(160)
+    agent.save(tmp_path / "c")
+    again = fox_agents.load(tmp_path / "c", batch(1))
+    assert isinstance(again, BDQAgent) and fingerprint(again) == fingerprint(agent)
+    with pytest.raises(CheckpointError, match="data differs in digest of market 1"):
+        fox_agents.load(tmp_path / "c", batch(2))
 
 
 def test_a_diverged_run_fails_loudly(market: Market) -> None:
