@@ -48,6 +48,8 @@ class Template:
     pause: Pause | None = None
     extended: bool = False
     """The library also knows trading before and after the regular hours."""
+    closed: tuple[str, ...] = ()
+    """Days on which the exchange was closed though the library opens it."""
     monday_first: bool = False
     """Leave out the session that the library opens on Saturday."""
 
@@ -60,6 +62,9 @@ _COMMODITIES = Template(
     hours=(("09:00", "10:15"), ("10:30", "11:30"), ("13:30", "15:00")),
     night=("21:00", "02:30"),  # the latest end of any product; the data say which end holds
 )
+_GOOD_FRIDAYS = ("2024-03-29", "2025-04-18")
+"""No report of the labour market fell on them, so CME held no short session."""
+
 _GLOBEX_LATE = ("16:00", "16:15", "2015-09-21")
 
 TEMPLATES: Mapping[str, Template] = MappingProxyType(
@@ -69,9 +74,10 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             f"{_LIBRARY_HOURS}; CME: close 16:15 until 2015-09-20, halt 15:15 to 15:30 until 2021-06-27",
             late=_GLOBEX_LATE,
             pause=Pause("15:15", "15:30", "2021-06-28"),
+            closed=_GOOD_FRIDAYS,
         ),
-        "CME_FX": Template("CMEGlobex_FX", _LIBRARY_HOURS),
-        "CME_RATES": Template("CME Globex Interest Rate Products", _LIBRARY_HOURS),
+        "CME_FX": Template("CMEGlobex_FX", _LIBRARY_HOURS, closed=_GOOD_FRIDAYS),
+        "CME_RATES": Template("CME Globex Interest Rate Products", _LIBRARY_HOURS, closed=_GOOD_FRIDAYS),
         "CME_ENERGY": Template(
             "CMEGlobex_Energy", f"{_LIBRARY_HOURS}; CME: close 16:15 until 2015-09-20", late=_GLOBEX_LATE
         ),
@@ -230,6 +236,8 @@ def _build(name: str, template: Template, first: int, last: int, *, extended: bo
     around = {"start": "pre", "end": "post"} if extended else {}
     schedule = calendar.schedule(*span, **around)
     days = schedule.index.to_numpy().astype("datetime64[D]")
+    open_days = ~np.isin(days, np.array(template.closed, dtype="datetime64[D]"))
+    schedule, days = schedule[open_days], days[open_days]
     zone = str(calendar.tz)
     if template.hours:
         opens, closes, day = _own_hours(days, zone, template.hours)

@@ -63,6 +63,9 @@ def pieces(name: str, day: str, zone: str) -> list[str]:
         ("CME_EQUITY", "2023-11-23", CHICAGO, ["22 17:00 - 23 12:00"]),  # Thanksgiving
         ("CME_EQUITY", "2023-11-24", CHICAGO, ["23 17:00 - 24 12:15"]),
         ("CME_EQUITY", "2022-04-15", CHICAGO, []),  # Good Friday
+        ("CME_EQUITY", "2023-04-07", CHICAGO, ["06 17:00 - 07 08:15"]),  # the same, on a day of labour figures
+        ("CME_EQUITY", "2024-03-29", CHICAGO, []),
+        ("CME_FX", "2025-04-18", CHICAGO, []),
         ("CME_EQUITY", "2014-06-10", CHICAGO, ["09 17:00 - 10 15:15", "10 15:30 - 10 16:15"]),
         ("CME_EQUITY", "2021-06-25", CHICAGO, ["24 17:00 - 25 15:15", "25 15:30 - 25 16:00"]),
         ("CME_EQUITY", "2021-06-28", CHICAGO, ["27 17:00 - 28 16:00"]),  # the halt is gone
