@@ -64,7 +64,7 @@ _RULES = """
 ## Names of columns
 
 Case, blanks, `<>`, `[]`, quotes and a leading number (`1. open`) do not count; a `_utc` at the end of a time says UTC.
-`columns=` maps roles to any other name.
+`columns=` maps roles to any other name; without a header the columns are `column_0`, `column_1`, ...
 
 | role | names |
 |---|---|

@@ -153,6 +153,8 @@ def _refuse_foreign(data: bytes, source: str) -> None:
     for magic, what, mend in _FOREIGN_TEXT:
         if start.startswith(magic):
             raise DataError(f"{source}: is {what}, which is not read; {mend}.")
+    if data[257:262] == b"ustar":
+        raise DataError(f"{source}: is a tar archive, which is not read; unpack it.")
     if data.startswith(b"PK\x03\x04"):
         raise DataError(f"{source}: is an archive within an archive; unpack the outer one.")
 

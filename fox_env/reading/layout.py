@@ -273,6 +273,7 @@ def _begins_on_the_hour(frame: pl.DataFrame, time: str) -> bool:
     if stamps.null_count() or len(stamps) < 3:
         return False
     minutes = stamps.dt.timestamp("us").to_numpy() // 60_000_000
+    minutes = minutes[:: -1 if minutes[0] > minutes[-1] else 1]
     step = np.diff(minutes)
     if not (step > 0).all():
         return False

@@ -81,11 +81,11 @@ def refuse_scaled(table: Table, prices: Float, dialect: Dialect) -> None:
         Absolute finite prices, all of them whole numbers.
     dialect : Dialect
     """
-    if table.lines is None or table.frame.height < _SCALED_ROWS:
-        return
-    lean = dialect.name == "lean" and float(np.median(prices)) >= 10_000
-    hundreds = float(np.median(prices)) >= _SCALED_FLOOR and float(np.mean(prices % 100 == 0)) > 0.9
-    if lean or hundreds:
+    middle = float(np.median(prices))
+    equity = dialect.name == "lean" and "_" not in (table.symbol or "") and middle >= 10_000
+    hundreds = middle >= _SCALED_FLOOR and float(np.mean(prices % 100 == 0)) > 0.9
+    enough = table.lines is not None and table.frame.height >= _SCALED_ROWS
+    if equity or (hundreds and enough):
         raise DataError(
             f"{table.source}: prices such as {prices[0]:.0f} may be prices times 10000; pass price_scale=1e-4 if "
             "they are, else price_scale=1."

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 CONTAINERS = ("csv", "parquet", "arrow", "dbn")
 _DAY_MS = 86_400_000
+_MAX_INSTRUMENTS = 10_000
 _LEAN_DAY = re.compile(
     r"(?P<day>(?:19|20)\d{6})_(?P<ticker>[^_]+)_(?P<step>second|minute)_(?P<kind>trade|quote|openinterest)"
     r"(?:_(?:.*_)?(?P<expiry>\d{6,8}))?\.csv",
@@ -223,13 +224,17 @@ def _by_instrument(table: Table, layout: Layout, hints: Hints) -> Iterator[Piece
     if names.null_count() or (names == "").any():
         row = int((names.is_null() | (names == "").fill_null(True)).to_numpy().argmax())
         raise table.error(row, column, "the instrument is missing; fill or remove the row")
-    unique = names.unique(maintain_order=True).to_list()
-    if len(unique) == 1:
-        yield Piece(replace(table, symbol=unique[0]), layout)
+    if (count := names.n_unique()) > _MAX_INSTRUMENTS:
+        raise DataError(
+            f"{table.source}: column {column} holds {count:,} instruments; rename it if it names none, or split the "
+            "source."
+        )
+    if count == 1:
+        yield Piece(replace(table, symbol=names[0]), layout)
         return
-    for name in unique:
-        rows = np.flatnonzero((names == name).to_numpy())
-        yield Piece(replace(table.take(rows), symbol=name), layout)
+    places = pl.DataFrame({"name": names, "row": np.arange(len(names))})
+    for name, rows in places.group_by("name", maintain_order=True).agg("row").iter_rows():
+        yield Piece(replace(table.take(np.asarray(rows)), symbol=name), layout)
 
 
 def _symbol_column(frame: pl.DataFrame, layout: Layout) -> str | None:

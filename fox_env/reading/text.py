@@ -14,6 +14,7 @@ import numpy as np
 from fox_env.errors import DataError
 from fox_env.reading.content import Content
 from fox_env.reading.dialects import BACKTRADER, YFINANCE, Dialect, field_kind, role_of
+from fox_env.reading.encoding import HEAD_BYTES, clean_utf8, line_of
 from fox_env.reading.table import Table
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _DELIMITERS = "\t;|,"
 _SAMPLE_LINES = 200
 _PREAMBLE_LINES = 20
-_HEAD_BYTES = 65_536
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_MAX_COLUMNS = 2_000
 _NUMBER = re.compile(r"\s*-?(?:\d{1,7}|\d{1,12}\.\d{0,9})\s*")
 _STRING_ROLES = ("time", "date", "clock", "symbol", "side")
 
@@ -74,26 +74,16 @@ def open_text(content: Content) -> TextRows:
         The text has no rows, is not text, or has a header that cannot be understood.
     """
     source = content.source
-    data = _utf8(content.data, source)
-    if (position := data.find(b"\0")) >= 0:
-        raise DataError(
-            f"{source}: line {_line_of(data, position)} holds a NUL byte, so this is not a clean text file; "
-            "export it again."
-        )
-    if (control := _CONTROL.search(data, 0, _HEAD_BYTES)) is not None:
-        raise DataError(
-            f"{source}: line {_line_of(data, control.start())} holds the control character "
-            f"{control.group()[0]:#04x}, so this is not a text file; check what it is."
-        )
+    data = clean_utf8(content.data, source)
     start = _first_line(data, source)
-    if b'{"' in data[start : start + _HEAD_BYTES].partition(b"\n")[0]:
+    if b'{"' in data[start : start + HEAD_BYTES].partition(b"\n")[0]:
         raise DataError(f"{source}: holds JSON records, not a table; write a table as CSV or Parquet.")
-    delimiter = _delimiter(data[start : start + _HEAD_BYTES])
+    delimiter = _delimiter(data[start : start + HEAD_BYTES])
     start, fields = _skip_preamble(data, start, delimiter)
     if _is_headless(fields):
         sample = _split(data[start:], delimiter, _SAMPLE_LINES)
         names = [f"column_{i}" for i in range(len(fields))]
-        return TextRows(source, data[start:], _line_of(data, start), names, names, False, delimiter, sample)
+        return TextRows(source, data[start:], line_of(data, start), names, names, False, delimiter, sample)
     return _headed(data, start, delimiter, source)
 
 
@@ -102,6 +92,10 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
     end = data.find(b"\n", start)
     end = len(data) if end < 0 else end
     header = data[start:end]
+    if len(header) > HEAD_BYTES or header.count(delimiter.encode()) >= _MAX_COLUMNS:
+        raise DataError(
+            f"{source}: line {line_of(data, start)} is too long for the header of a table; check what the file is."
+        )
     written = [name.strip() for name in next(csv.reader([header.decode()], delimiter=delimiter), [""])]
     rows_at, dialect, instruments = end + 1, None, None
     sample = _split(data[rows_at:], delimiter, _SAMPLE_LINES)
@@ -112,7 +106,7 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
         raise DataError(f"{source}: has a header line but no rows; give at least one bar.")
     repeated = data.find(b"\n" + header + b"\n", rows_at - 1)
     if repeated >= 0:
-        line = _line_of(data, repeated + 1)
+        line = line_of(data, repeated + 1)
         raise DataError(f"{source}: line {line} repeats the header line; remove that line.")
     width = len(sample[0])
     if width == len(written) + 1:
@@ -124,7 +118,7 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
             dialect = BACKTRADER
     elif width == len(written) - 1 and not written[-1]:
         written = written[:-1]
-    line = _line_of(data, rows_at)
+    line = line_of(data, rows_at)
     return TextRows(
         source,
         data[rows_at:],
@@ -201,7 +195,8 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
             ) from None
     frame.columns = text.names
     blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
-    lines = np.flatnonzero(~blank) + text.first_line
+    ends = text.rows.count(b"\n") + (not text.rows.endswith(b"\n"))
+    lines = np.flatnonzero(~blank).astype(np.int64) + text.first_line
     full = len(lines) * (len(text.names) - 1)
     if text.rows.count(text.delimiter.encode()) != full or b'"' in text.rows:
         _refuse_ragged(text)
@@ -209,7 +204,8 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
         frame = frame.filter(~pl.Series(blank))
     if frame.height == 0:
         raise DataError(f"{text.source}: there are no rows; give at least one bar.")
-    return Table(text.source, frame, lines.astype(np.int64), delimiter=text.delimiter)
+    # A quoted cell that spans lines makes the line of a row unknown.
+    return Table(text.source, frame, lines if ends == len(blank) else None, delimiter=text.delimiter)
 
 
 def _polars_csv(text: TextRows, schema: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -331,10 +327,6 @@ def _is_headless(fields: list[str]) -> bool:
     return values >= 3 and kinds.count("W") <= 2 and not any(role_of(field) for field in fields)
 
 
-def _line_of(data: bytes, position: int) -> int:
-    return data.count(b"\n", 0, position) + 1
-
-
 def distinct(written: list[str]) -> list[str]:
     """Give repeated and empty column names a number, as polars wants distinct ones."""
     names: list[str] = []
@@ -347,48 +339,3 @@ def distinct(written: list[str]) -> list[str]:
         seen.add(unique)
         names.append(unique)
     return names
-
-
-def _utf8(data: bytes, source: str) -> bytes:
-    r"""Return a text as UTF-8 without a byte-order mark and with ``\\n`` as the only line end."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            data = data.decode("utf-16").encode()
-        except UnicodeError:
-            raise DataError(f"{source}: the UTF-16 text is damaged; save the file as UTF-8.") from None
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if not data.isascii():
-        data = _from_encoding(data, source)
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return data
-
-
-def _from_encoding(data: bytes, source: str) -> bytes:
-    """Return UTF-8 from UTF-8, or from the code pages of Windows whose words are known as column names."""
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        first, start = data[:4_096].partition(b"\n")[0], error.start
-    else:
-        return data
-    for encoding in ("cp1252", "gb18030"):
-        try:
-            header = first.decode(encoding)
-            named = [name for name in re.split(r"[,;\t|]", header) if not name.isascii() and role_of(name)]
-            if named or (encoding == "gb18030" and _is_chinese(data)):
-                return data.decode(encoding).encode()
-        except UnicodeDecodeError:
-            continue
-    line = data.count(b"\n", 0, start) + 1
-    raise DataError(f"{source}: line {line} is not UTF-8 text; save the file as UTF-8.") from None
-
-
-def _is_chinese(data: bytes) -> bool:
-    """Whether bytes that are not UTF-8 are GB18030: every character outside ASCII is a common Chinese one."""
-    try:
-        foreign = re.sub(r"[\x00-\x7f]", "", data.decode("gb18030"))
-    except UnicodeDecodeError:
-        return False
-    common = re.findall(r"[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]", foreign)
-    return len(common) >= 4 and len(common) == len(foreign)
