@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _MAX_CELLS = 1 << 30
 """Most cells of a file: bounds the memory that a few highly compressed bytes can claim."""
 
+_READ = "import io, sys, polars; getattr(polars, sys.argv[1])(io.BytesIO(sys.stdin.buffer.read()))"
 _STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -64,10 +67,26 @@ def arrow_table(data: bytes, source: str) -> Table:
     try:
         if not file and not data.endswith(_STREAM_END):  # else a stream cut between batches lacks rows
             raise OSError
+        _try_elsewhere(read.__name__, data)
         frame = read(io.BytesIO(data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         raise DataError(f"{source}: the Arrow data are cut short or damaged; write the file again.") from None
     return polars_table(frame, source)
+
+
+def _try_elsewhere(reader: str, data: bytes) -> None:
+    """Read data in a process of its own first: a damaged length makes polars end the process it runs in.
+
+    Raises
+    ------
+    OSError
+        The reading failed there.
+    """
+    if not sys.executable:  # an embedded interpreter
+        return
+    command = [sys.executable, "-P", "-c", _READ, reader]
+    if subprocess.run(command, input=data, capture_output=True, check=False).returncode:
+        raise OSError
 
 
 def frame_table(frame: object) -> Table:

@@ -242,11 +242,11 @@ def test_frames_that_cannot_be_read_are_refused(make: Any, words: str) -> None:
         frame_table(make(pytest.importorskip("pandas")))
 
 
-def cut_and_changed(data: bytes) -> list[bytes]:
-    """Return data cut at many places, and with bytes changed."""
+def damaged(data: bytes, count: int) -> list[bytes]:
+    """Return data cut at some places, and with bytes changed at others."""
     rng = np.random.default_rng(0)
-    parts = [data[:size] for size in range(8, len(data) - 1, max(1, len(data) // 60))]
-    for _ in range(60):
+    parts = [data[:size] for size in np.linspace(8, len(data) - 1, count, dtype=int)]
+    for _ in range(count):
         changed = bytearray(data)
         for place in rng.integers(8, len(data), 3):
             changed[place] ^= int(rng.integers(1, 256))
@@ -254,23 +254,38 @@ def cut_and_changed(data: bytes) -> list[bytes]:
     return parts
 
 
-@pytest.mark.parametrize("read", [parquet_table, arrow_table])
 @pytest.mark.parametrize(
-    "write", [pl.DataFrame.write_parquet, pl.DataFrame.write_ipc, pl.DataFrame.write_ipc_stream]
+    ("kind", "read", "write", "count"),
+    [
+        ("Parquet", parquet_table, pl.DataFrame.write_parquet, 60),
+        ("Arrow", arrow_table, pl.DataFrame.write_ipc, 4),
+        ("Arrow", arrow_table, pl.DataFrame.write_ipc_stream, 4),
+    ],
 )
-def test_damaged_files_give_a_table_or_one_sentence(read: Any, write: Any) -> None:
+def test_damaged_files_give_a_table_or_one_sentence(kind: str, read: Any, write: Any, count: int) -> None:
     file = io.BytesIO()
     write(reference(), file)
     sentences = []
-    for data in cut_and_changed(file.getvalue()):
+    for data in damaged(file.getvalue(), count):
         try:
             assert read(data, "f").frame.height > 0
         except DataError as error:
             sentences.append(str(error))
-    assert len(sentences) > 60
-    assert set(sentences) <= {
-        f"f: the {kind} data are cut short or damaged; write the file again." for kind in ("Parquet", "Arrow")
-    }
+    assert len(sentences) >= count
+    assert set(sentences) == {f"f: the {kind} data are cut short or damaged; write the file again."}
+
+
+def test_a_length_that_makes_polars_end_the_process_is_one_sentence() -> None:
+    word = "a word of more than twelve letters"
+    file = io.BytesIO()
+    pl.DataFrame({"text": [f"{word} {i:04}" for i in range(100)]}).write_ipc_stream(
+        file, compression="uncompressed"
+    )
+    data, size = bytearray(file.getvalue()), (100 * (len(word) + 5)).to_bytes(8, "little")
+    place = data.index(size)  # the length of the buffer of the letters
+    data[place : place + 8] = (1 << 55).to_bytes(8, "little")
+    with pytest.raises(DataError, match="the Arrow data are cut short or damaged"):
+        arrow_table(bytes(data), "f")
 
 
 def test_an_arrow_stream_without_its_end_is_refused_though_whole_batches_are_left() -> None:
