@@ -100,6 +100,7 @@ def test_bombs_are_refused_in_little_memory(tmp_path: Path, pack: Any) -> None:
             b"\x51\x2a\x4d\x18\x08\x00\x00\x00DBZ\x01abcd",
             "is a DBZ file, the format before DBN; convert it with",
         ),
+        (b"\0" * 257 + b"ustar\x0000", "is a tar archive, which is not read; unpack it"),
         (b"BZh91AY", "is bzip2 data, which is not read; unpack them"),
         (b"\xfd7zXZ\x00", "is xz data, which is not read; unpack them"),
         (b"7z\xbc\xaf\x27\x1c", "is a 7-Zip archive"),

@@ -303,3 +303,35 @@ def test_tick_files_without_a_header_become_bars(
     bars = read_bars(put(tmp_path, text), bars="1min", **options)
     assert bars.ts.tolist() == [int(np.datetime64("2024-01-02T09:31", "ns").astype(np.int64))]
     assert bars.close.tolist() == [close] and bars.extra["bid"].tolist() == [bid]
+
+
+def test_a_column_of_too_many_instruments_is_refused(tmp_path: Path) -> None:
+    text = "ts,contract,open,high,low,close\n" + "".join(f"1715248800,{i},1,2,0.5,1\n" for i in range(10_001))
+    with pytest.raises(
+        DataError, match="column contract holds 10,001 instruments; rename it if it names none"
+    ):
+        read_symbols(put(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [("20240102_spy_minute_trade.csv", True), ("20240102_nq_minute_trade_202403.csv", False)],
+)
+def test_lean_equities_need_the_callers_word_on_their_scale_and_futures_do_not(
+    tmp_path: Path, name: str, refused: bool
+) -> None:
+    path = put(
+        tmp_path,
+        "34200000,4712500,4713000,4712000,4712500,10\n34260000,4712500,4713000,4712000,4712500,10\n",
+        name,
+    )
+    if refused:
+        with pytest.raises(
+            DataError, match="prices such as 4712500 may be prices times 10000; pass price_scale=1e-4"
+        ):
+            read_bars(path, tz="America/New_York")
+    else:
+        assert read_bars(path, tz="UTC").close[0] == 4_712_500
+    bars = read_bars(path, tz="America/New_York", price_scale=1e-4)
+    assert bars.close.tolist() == [471.25, 471.25]
+    assert bars.ts[0] == np.datetime64("2024-01-02T14:31", "ns").astype(np.int64)

@@ -170,3 +170,15 @@ def test_newest_first_minutes_through_the_end_of_summer_time_stay_a_minute_apart
     wall = pl.Series(expected).cast(pl.Datetime("ns", "UTC")).dt.convert_time_zone("America/Chicago")
     text = table(wall.dt.strftime("%Y-%m-%d %H:%M").to_list()[::-1])
     assert read_bars(put(tmp_path, text), tz="America/Chicago").ts.tolist() == expected.tolist()
+
+
+def test_a_quoted_cell_over_two_lines_makes_the_line_of_a_row_unknown(tmp_path: Path) -> None:
+    text = 'time,open,high,low,close,note\n1715248800,1,2,0.5,1.5,"a\nb"\n1715248860,1,2,0.5,x,c\n'
+    with pytest.raises(DataError, match="row 1, column close: 'x' is not a number"):
+        read_bars(put(tmp_path, text))
+
+
+@pytest.mark.parametrize("header", ["time," * 2_100, "x" * 70_000 + ",open,high,low,close"])
+def test_a_first_line_too_long_for_a_header_is_refused(tmp_path: Path, header: str) -> None:
+    with pytest.raises(DataError, match="line 1 is too long for the header of a table"):
+        read_bars(put(tmp_path, header + "\n1,2,3,4,5\n"))
