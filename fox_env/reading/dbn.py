@@ -191,7 +191,8 @@ def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, sour
     ts: Int = columns.pop("ts")
     if (lost := np.flatnonzero(ts <= 0)).size:
         raise DataError(f"{source}: row {lost[0]}, column ts: the record has no time; fetch the file again.")
-    names = symbols.column(columns.pop("instrument"), ts)
+    instrument = columns.pop("instrument")
+    names = symbols.column(instrument, ts)
     kind: Kind = "bars"
     if rtype in BARS:
         ts = ts + BARS[rtype]
@@ -202,8 +203,23 @@ def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, sour
         kind = "quotes" if "bid" in columns else "trades"
     time = pl.Series("ts", ts).cast(pl.Datetime("ns", "UTC"))
     frame = pl.DataFrame([time, *(pl.Series(name, values) for name, values in columns.items()), names])
-    table = Table(source, frame, kind=kind)
+    table = Table(source, frame, kind=kind, notes=_rolls(instrument, names))
     return two_sided(table) if rtype in SAMPLED else table
+
+
+def _rolls(instrument: NDArray[np.uint32], names: pl.Series) -> tuple[str, ...]:
+    """Say which symbols pass from one instrument to another, as continuous ones do, and how often."""
+    codes = names.rank("dense").to_numpy()
+    order = np.argsort(codes, kind="stable")
+    passes = (np.diff(codes[order]) == 0) & (np.diff(instrument[order].astype(np.int64)) != 0)
+    found: dict[str, list[int]] = {}
+    for row in order[1:][passes].tolist():
+        found.setdefault(names[row], []).append(row)
+    return tuple(
+        f"{name} passes to another instrument in {len(rows):,} rows, first row {rows[0]}: the price gaps there are "
+        "no moves of the market"
+        for name, rows in found.items()
+    )
 
 
 class _Symbols:

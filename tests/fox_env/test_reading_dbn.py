@@ -65,6 +65,16 @@ def test_instruments_have_the_symbol_of_the_day_or_their_number() -> None:
     ]
 
 
+def test_a_continuous_symbol_says_where_it_passes_to_another_instrument() -> None:
+    spans = (("2024-05-09", "2024-05-10", ES), ("2024-05-10", "2024-05-11", NQ))
+    records = [bar(0, PRICES, 1), bar(1440, PRICES, 1, NQ), bar(1441, PRICES, 1, NQ)]
+    table = read_dbn(dbn("ohlcv-1m", records, [mapping("ES.c.0", *spans)]), "f")
+    assert table.frame["symbol"].to_list() == ["ES.c.0"] * 3
+    assert table.notes == (
+        "ES.c.0 passes to another instrument in 1 rows, first row 1: the price gaps there are no moves of the market",
+    )
+
+
 def test_a_live_capture_is_read_without_its_control_messages() -> None:
     number = vendor.SType.INSTRUMENT_ID
     records = [
