@@ -45,8 +45,9 @@ _RULES = """
 - **Order**: a file that runs from the newest row to the oldest is read in time order, which is no repair as nothing is
   ambiguous. Any other disorder is refused, or mended by `repair=("sort",)`.
 - **Numbers**: a decimal comma is read where `;` parts the fields, or where no cell can be taken for thousands. Cells
-  with thousands separators are refused where they could be anything else. The largest float32 and float64 and
-  Databento's undefined price stand for "none".
+  with thousands separators are refused where they could be anything else. Empty cells,
+  `null`, `None`, `NaN`, `n/a`, `-`, the largest float32 and float64 and Databento's undefined price are missing values:
+  refused in prices and volume (`repair=("drop_non_finite",)`), NaN in further columns.
 - **Scaled prices**: Databento's fixed-point prices are told by their size. Whole prices that look like prices
   times 10000 (LEAN equities, LOBSTER) are refused until `price_scale=` says which they are.
 - **Volume**: HistData's column of zeros is no volume (`Bars.volume` is None). MetaTrader's traded volume is taken

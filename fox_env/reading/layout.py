@@ -281,5 +281,7 @@ def _begins_on_the_hour(frame: pl.DataFrame, time: str) -> bool:
     pauses = np.flatnonzero((step >= 30) & (step > bar))
     if not pauses.size or bar >= 60:
         return False
-    first, last = minutes[pauses + 1] % 30, (minutes[pauses] + bar) % 30
-    return float(np.mean((first == 0) & (last == 0))) > 0.5
+    first, last = minutes[pauses + 1], minutes[pauses]
+    by_open = (first % 30 == 0) & ((last + bar) % 30 == 0)
+    by_close = ((first - bar) % 30 == 0) & (last % 30 == 0)
+    return float(np.mean(by_open & ~by_close)) > 0.5

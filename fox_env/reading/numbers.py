@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _NONE_VALUES = (3.4028234663852886e38, 1.7976931348623157e308, 9.223372036854775807e18)
 """The largest float32, float64 and int64 (Databento's UNDEF_PRICE), which stand for "no value"."""
 
+_NONE_WORDS = r"(?i)^(?:null|none|nan|n/?a|#n/a|--?)?$"
 _COMMA = r"^[-+]?(?:\d*,\d+|\d+|\d{1,3}(?:\.\d{3})+(?:,\d+)?)$"
 _THOUSANDS_COMMA = r"^[-+]?\d{1,3}(?:,\d{3})+$"
 _THOUSANDS_POINT = r"^[-+]?\d{1,3}(?:\.\d{3})+$"
@@ -94,7 +95,7 @@ def refuse_scaled(table: Table, prices: Float, dialect: Dialect) -> None:
 
 def _blanks_to_null(series: pl.Series) -> pl.Series:
     series = series.str.strip_chars()
-    return series.set(series == "", None)
+    return series.set(series.str.contains(_NONE_WORDS), None)
 
 
 def _comma_to_point(series: pl.Series) -> pl.Series:

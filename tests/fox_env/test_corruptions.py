@@ -114,7 +114,7 @@ def test_a_repeated_header_is_named(tmp_path: Path, kind: Kind) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("cell", ['"1,100.25"', "1'100.25", "null", "-", "#N/A", "1.00.25", "0x64"])
+@pytest.mark.parametrize("cell", ['"1,100.25"', "1'100.25", "1.00.25", "0x64", "12e", "one"])
 def test_a_cell_that_is_no_number_is_shown(tmp_path: Path, kind: Kind, cell: str) -> None:
     file = File.of(kind)
     file.set(3, kind.prices[3], cell)
@@ -124,7 +124,7 @@ def test_a_cell_that_is_no_number_is_shown(tmp_path: Path, kind: Kind, cell: str
 
 
 @EACH
-@pytest.mark.parametrize("cell", ["", "NaN", "inf", "1e999"])
+@pytest.mark.parametrize("cell", ["", "NaN", "null", "-", "#N/A", "inf", "1e999"])
 def test_a_price_that_is_not_finite_is_named_or_its_row_dropped(
     tmp_path: Path, kind: Kind, cell: str
 ) -> None:

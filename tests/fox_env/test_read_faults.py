@@ -31,7 +31,7 @@ from fox_env.readers import read_bars
         ("1715248800,1,2,0.5\n", "has no header line and its rows, such as 1715248800,1,2,0.5, are of no known"),
         (GOOD.replace("860,1,2", "860,,2"), "row 1 (line 3), column open: price is nan"),
         (GOOD.replace("860,1,2", "860,NaN,2"), "row 1 (line 3), column open: price is nan"),
-        (GOOD.replace("920,1,2", "920,null,2"), "row 2 (line 4), column open: 'null' is not a number"),
+        (GOOD.replace("920,1,2", "920,null,2"), "row 2 (line 4), column open: price is nan"),
         (GOOD.replace("920,1,2", '920,"1,000",2'), "row 2 (line 4), column open: '1,000' is not a number"),
         (GOOD.replace("980,1,2,0.5,1.5,7\n", "980,1,2,0.5"), "the header names 6 columns but line 5 has 4 fields"),
         (GOOD.removesuffix("7\n"), "row 3 (line 5), column volume: volume is nan"),

@@ -53,6 +53,15 @@ def test_further_numbers_are_kept_and_text_is_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bars.extra["MA (9, close)"], [np.nan, np.nan, 1.25])
 
 
+def test_words_for_none_are_missing_values(tmp_path: Path) -> None:
+    cells = ("null", "None", "NaN", "n/a", "NA", "#N/A", "-", "--", "", "1.25")
+    text = "time,open,high,low,close,flow\n" + "".join(
+        f"{1715248800 + 60 * i},1,2,0.5,1.5,{cell}\n" for i, cell in enumerate(cells)
+    )
+    flow = read_bars(put(tmp_path, text)).extra["flow"]
+    np.testing.assert_array_equal(flow, [np.nan] * 9 + [1.25])
+
+
 def test_a_volume_column_without_values_means_unknown(tmp_path: Path) -> None:
     assert (
         read_bars(put(tmp_path, "time,open,high,low,close,volume\n1715248800,1,2,0.5,1.5,\n")).volume is None

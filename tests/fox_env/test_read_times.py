@@ -258,3 +258,14 @@ def test_the_open_is_told_from_sessions_that_begin_on_the_hour(tmp_path: Path) -
     other = read_bars(put(tmp_path, table(closes)), tz="America/New_York")
     assert one.ts.tolist() == other.ts.tolist()
     assert one.ts[0] == utc("2024-01-02T23:01")[0]
+
+
+def test_half_hours_do_not_tell_the_open_so_the_time_stays_the_close(tmp_path: Path) -> None:
+    times = [
+        f"2024-01-0{day} {hour:02}:{minute}:00"
+        for day in (2, 3)
+        for hour in (10, 11)
+        for minute in ("00", "30")
+    ]
+    path = put(tmp_path, table(times))
+    assert read_bars(path, tz="UTC").ts[0] == utc("2024-01-02T10:00")[0]
