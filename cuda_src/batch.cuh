@@ -100,12 +100,21 @@ FOX_FN void write_final_observation(const Batch& b, const TradedMarket& m, i64 i
     for (int j = 0; j < OBS_ACCOUNT; ++j) out[OBS_FEATURES + j] = account[j];
 }
 
+// Write a row of legal distinct actions: 13 branch entries, or 8 exposures.
+FOX_FN void write_mask(u8* out, const EnvState& s, const TradedMarket& m, bool exposures) {
+    const i32 cap = margin_cap(equity_at(s, m.rows[s.bar].close, m.params), m.params);
+    const i32 width = exposures ? 8 : 13;
+    const u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
+    for (i32 j = 0; j < width; ++j) out[j] = (u8)((mask >> j) & 1u);
+}
+
 // Keep the ended episode's last view, then begin the next episode.
 template <bool WITH_INFO>
 FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, const TradedMarket& m, i64 i, f32* account) {
     observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
     write_final_observation(b, m, i, s.bar, account);
     if (WITH_INFO) store_info(b.final_info, i, out.info);
+    if (WITH_INFO && b.final_masks) write_mask(b.final_masks + 13 * i, s, m, false);
     s.episode += 1;
     begin_episode(s, -1, m.params);
     mark_account(out.info, s, m.rows[s.bar], m.params);
@@ -164,13 +173,9 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
     return s.bar;
 }
 
-// Write environment i's row of legal distinct actions: 13 branch entries, or 8 exposures.
-FOX_FN void write_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
-    const EnvState s = load_state(b.state, i);
-    const i32 cap = margin_cap(equity_at(s, m.rows[s.bar].close, m.params), m.params);
-    const i32 width = exposures ? 8 : 13;
-    const u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
-    for (i32 j = 0; j < width; ++j) out[i * width + j] = (u8)((mask >> j) & 1u);
+// The same for environment i.
+FOX_FN void write_env_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
+    write_mask(out + i * (exposures ? 8 : 13), load_state(b.state, i), m, exposures);
 }
 
 }  // namespace FOX_NAMESPACE

@@ -87,7 +87,7 @@ void reset_batch(const Batch& b, const ResetRequest& request, i32 threads) {
 }
 
 void mask_batch(const Batch& b, i32 exposures, u8* out, i32 threads) {
-    for_each_env(b.num_envs, threads, [&](i64 i) { write_mask(b, any_market_of(b, i), i, exposures != 0, out); });
+    for_each_env(b.num_envs, threads, [&](i64 i) { write_env_mask(b, any_market_of(b, i), i, exposures != 0, out); });
 }
 
 // Whether all rows of the usual action array are inside the space, without a branch a row.

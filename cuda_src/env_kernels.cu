@@ -81,7 +81,7 @@ __device__ __forceinline__ void reset_block(const Batch& batch, const ResetReque
 template <bool MANY>
 __device__ __forceinline__ void mask_block(const Batch& batch, i32 exposures, u8* out) {
     const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
-    if (env < batch.num_envs) write_mask(batch, market_of<MANY>(batch, env), env, exposures != 0, out);
+    if (env < batch.num_envs) write_env_mask(batch, market_of<MANY>(batch, env), env, exposures != 0, out);
 }
 
 // The *_quiet kernels are the step of a learner that asks for no info: fewer live values, so more warps fit a

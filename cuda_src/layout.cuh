@@ -276,6 +276,7 @@ struct TradedMarket {
     X(StateArrays, state, "arrays of N")                                                \
     X(f32*, obs, "(N, OBS_SIZE)")                                                       \
     X(f32*, final_obs, "(N, OBS_SIZE) of episodes that ended in SAME_STEP mode")        \
+    X(u8*, final_masks, "(N, 13) distinct actions of those last states, or null") \
     X(f32*, reward, "(N,)")                                                             \
     X(u8*, terminated, "(N,)")                                                          \
     X(u8*, truncated, "(N,)")                                                           \

@@ -71,7 +71,11 @@ for _name in (*_READING.split(), *_WRITING.split()):
 
 
 def build_info(
-    arrays: dict[str, Any], terminated: Any, ended: Any | None, final_obs: Any | None
+    arrays: dict[str, Any],
+    terminated: Any,
+    ended: Any | None,
+    final_obs: Any | None,
+    final_masks: Any | None,
 ) -> dict[str, Any]:
     """The info of one step.
 
@@ -85,6 +89,8 @@ def build_info(
         (N,) bool, the episodes that ended in this step; None outside SAME_STEP mode.
     final_obs
         Their last observations, None where no episode ended.
+    final_masks
+        (N, 13) bool, the distinct actions of those last states; None where nobody bootstraps from them.
 
     Returns
     -------
@@ -96,6 +102,8 @@ def build_info(
     if final_obs is None:
         return info
     info["final_obs"], info["_final_obs"] = final_obs, ended
+    if final_masks is not None:
+        info["final_masks"], info["_final_masks"] = final_masks, ended
     fields = _named(arrays, "final_info.")
     if fields:
         masked = _with_masks(fields, ended)

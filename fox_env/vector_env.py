@@ -171,6 +171,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             self._fields,
             same_step=same_step,
             final_info=info_level == "full",
+            final_masks=same_step and self._torch and bool(self._fields) and action_type == "branches",
             ledger_capacity=capacity,
         )
         params = [make_params(m, self.config, _MODES[self.autoreset_mode]) for m in self.markets]
@@ -404,7 +405,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         info: dict[str, Any] = {}
         if self._fields or final_obs is not None:
             fields = backend.copy_info() if self._copy else backend.outputs
-            info = LazyInfo(lambda: build_info(fields(), terminated, ended, final_obs))
+            masks = self._own(live["final_masks"]) if stepped and "final_masks" in live else None
+            info = LazyInfo(lambda: build_info(fields(), terminated, ended, final_obs, masks))
         if self._recorder is not None:
             self._recorder.record(info)
         return obs, reward, terminated, truncated, info

@@ -37,7 +37,6 @@ from fox_env.params import risk_unit
 __all__ = ["BDQAgent"]
 
 _ACTIONS = sum(_layout.ACTION_BRANCHES)
-_SIDE = _layout.Observation.PORTFOLIO + _layout.Portfolio.SIDE
 
 
 class BDQAgent:
@@ -184,7 +183,7 @@ class BDQAgent:
         """One step of every environment, stored in the replay.
 
         After an episode's end ``observation`` and the masks belong to the next episode, so the transition
-        takes ``final_obs`` and the masks that can be read off it.
+        takes ``final_obs`` and ``final_masks``.
         """
         env, replay = self._learning_env(), self._replay
         assert replay is not None
@@ -192,7 +191,7 @@ class BDQAgent:
             actions = self._explore(self._observation, self._masks)
             observation, reward, terminated, truncated, info = env.step(actions)
             done = terminated | truncated
-            masks, final = env.action_masks(), info["final_obs"]
+            masks = env.action_masks()
             replay.add(
                 observation=self._observation,
                 action=actions,
@@ -200,8 +199,8 @@ class BDQAgent:
                 reward=reward,
                 terminated=terminated,
                 done=done,
-                next_observation=torch.where(done[:, None], final, observation),
-                next_mask=torch.where(done[:, None], _final_masks(final), masks),
+                next_observation=torch.where(done[:, None], info["final_obs"], observation),
+                next_mask=torch.where(done[:, None], info["final_masks"], masks),
             )
             self._observation.copy_(observation)
             self._masks.copy_(masks)
@@ -330,17 +329,6 @@ def _rules(env: FoxFuturesVectorEnv) -> EnvConfig:
     if len(env.markets) > 1:
         return env.config
     return env.config.replace(risk_unit=risk_unit(env.market, env.config))
-
-
-def _final_masks(final_observation: Tensor) -> Tensor:
-    """Distinct actions (N, 13) of an episode's last state, as far as its observation tells.
-
-    Without a position Flat is Hold and is left out; every other action is allowed. (What else may coincide depends on
-    the margin and the lot, which the observation does not hold.)
-    """
-    masks = torch.ones(len(final_observation), _ACTIONS, dtype=torch.bool, device=final_observation.device)
-    masks[:, Direction.FLAT] = final_observation[:, _SIDE] != 0.0
-    return masks
 
 
 def _to_numpy(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:

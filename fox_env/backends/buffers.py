@@ -68,7 +68,13 @@ def _info_slots(prefix: str, fields: Iterable[str], num_envs: int) -> list[tuple
 
 
 def plan_buffers(
-    num_envs: int, info_fields: Iterable[str], *, same_step: bool, final_info: bool, ledger_capacity: int
+    num_envs: int,
+    info_fields: Iterable[str],
+    *,
+    same_step: bool,
+    final_info: bool,
+    final_masks: bool,
+    ledger_capacity: int,
 ) -> BufferPlan:
     """Lay out the outputs (observation, reward, flags, info), then the state, the knobs and the trade ledger."""
     fields = list(info_fields)
@@ -80,6 +86,8 @@ def plan_buffers(
     ]
     if same_step:
         main.append(("final_obs", np.float32, (num_envs, _OBS)))
+    if final_masks:
+        main.append(("final_masks", np.bool_, (num_envs, sum(_layout.ACTION_BRANCHES))))
     info = _info_slots("info", fields, num_envs)
     if same_step and final_info:
         info += _info_slots("final_info", fields, num_envs)
@@ -159,6 +167,7 @@ def make_batch(
         state=pointers(_layout.StateArrays, "state."),
         obs=address("obs"),
         final_obs=optional("final_obs"),
+        final_masks=optional("final_masks"),
         reward=address("reward"),
         terminated=address("terminated"),
         truncated=address("truncated"),

@@ -75,7 +75,14 @@ class TestLayout:
 
     @pytest.mark.parametrize("num_envs", [1, 33, 1025])
     def test_buffers_are_aligned_and_apart(self, num_envs: int) -> None:
-        plan = plan_buffers(num_envs, _layout.INFO_FIELDS, same_step=True, final_info=True, ledger_capacity=3)
+        plan = plan_buffers(
+            num_envs,
+            _layout.INFO_FIELDS,
+            same_step=True,
+            final_info=True,
+            final_masks=True,
+            ledger_capacity=3,
+        )
         end = 0
         for name, slot in plan.slots.items():
             assert slot.offset % 256 == 0 and slot.offset >= end, name

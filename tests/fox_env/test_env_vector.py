@@ -185,6 +185,7 @@ class TestAutoreset:
             info, dense = here.step(rows(LONG, 2))[4], there.step(rows(LONG, 2))[4]
             assert dense["final_obs"].shape == (2, 128) and dense["final_obs"].dtype == torch.float32
             mask = dense["_final_obs"]
+            assert ("final_masks" in dense) == (info_level != "none")
             assert mask.dtype == torch.bool
             assert ("final_info" in dense) == (info_level == "full")
             assert mask.any() == ("final_obs" in info)
@@ -359,3 +360,23 @@ class TestReturnedArrays:
             else (again.data_ptr() == obs.data_ptr())
         )
         assert not np.array_equal(first, host(obs))
+
+
+def test_final_masks_are_those_of_the_state_that_ended() -> None:
+    options: dict[str, Any] = {
+        "horizon": 6,
+        "initial_cash": 5_500.0,
+        "max_position": 8.0,
+        "capital_floor": 0.0,
+    }
+    resets = make(64, output="torch", info_level="learn", autoreset_mode=AutoresetMode.SAME_STEP, **options)
+    stays = make(64, autoreset_mode=AutoresetMode.DISABLED, **options)
+    resets.reset(seed=1)
+    stays.reset(seed=1)
+    for row in random_actions(64, 6):
+        *_, info = resets.step(torch.as_tensor(row))
+        stays.step(row)
+    assert info["_final_masks"].all()
+    wanted = stays.action_masks()
+    assert len(np.unique(wanted, axis=0)) > 3
+    np.testing.assert_array_equal(info["final_masks"].numpy(), wanted)
