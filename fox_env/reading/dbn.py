@@ -209,6 +209,8 @@ def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, sour
 
 def _rolls(instrument: NDArray[np.uint32], names: pl.Series) -> tuple[str, ...]:
     """Say which symbols pass from one instrument to another, as continuous ones do, and how often."""
+    if (instrument == instrument[0]).all():
+        return ()
     codes = names.rank("dense").to_numpy()
     order = np.argsort(codes, kind="stable")
     passes = (np.diff(codes[order]) == 0) & (np.diff(instrument[order].astype(np.int64)) != 0)
