@@ -110,10 +110,10 @@ def convert(bars: Bars, spec: ContractSpec, observe: Sequence[str] = ()) -> tupl
         A price or volume is absurd, or an observed column is not finite.
     """
     ticks = {name: to_ticks(getattr(bars, name), spec.tick_size) for name in PRICES}
-    _refuse_absurd(bars, ticks, spec)
+    roll_gap = np.zeros(len(bars)) if bars.roll_gap is None else to_ticks(bars.roll_gap, spec.tick_size)
+    _refuse_absurd(bars, ticks | {"roll_gap": roll_gap}, spec)
     _warn_off_grid(ticks["close"], spec)
     traded = np.zeros(len(bars)) if bars.volume is None else bars.volume
-    roll_gap = np.zeros(len(bars)) if bars.roll_gap is None else to_ticks(bars.roll_gap, spec.tick_size)
     unrolled, shift = ticks, np.zeros(1)
     if roll_gap.any():
         shift = np.cumsum(roll_gap)
@@ -164,7 +164,7 @@ def _rolled(bars: Bars) -> NDArray[np.bool_]:
 
 
 def _refuse_absurd(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> None:
-    for name in ("high", "low"):
+    for name in ("high", "low", "roll_gap"):
         if (bad := np.flatnonzero(~(np.abs(ticks[name]) <= _MOST))).size:
             raise DataError(
                 f"Market: row {bad[0]}, column {name}: {getattr(bars, name)[bad[0]]:g} exceeds 2^50 ticks of "

@@ -11,6 +11,7 @@ from feature_cases import COLUMN, SPEC, assert_same_bits, features, random_bars,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fox_env import synthetic
 from fox_env.bars import Bars
 from fox_env.features import RECORDED, evaluate
 from fox_env.market_columns import convert
@@ -26,16 +27,35 @@ from fox_env.market_columns import convert
     level=st.sampled_from([5000.0, 0.0, -37.5]),
     volume=st.booleans(),
     calm=st.sampled_from([0, 30, 400]),
+    recorded=st.sets(st.sampled_from(sorted(RECORDED))),
     data=st.data(),
 )
 def test_removing_later_bars_changes_no_bit(
-    seed: int, length: int, session: int, level: float, volume: bool, calm: int, data: Any
+    seed: int,
+    length: int,
+    session: int,
+    level: float,
+    volume: bool,
+    calm: int,
+    recorded: set[str],
+    data: Any,
 ) -> None:
     bars = random_bars(length, seed, session=session, level=level, volume=volume, calm=calm)
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.normal(size=length) for name in sorted(recorded)}
+    bars = replace(bars, extra={n: np.where(rng.random(length) < 0.1, np.nan, x) for n, x in columns.items()})
     table = features(bars)
     assert np.isfinite(table).all() and np.abs(table).max() <= 10.0
     cut = data.draw(st.integers(1, length), label="cut")
     assert_same_bits(features(bars[:cut]), table[:cut])
+
+
+@pytest.mark.parametrize("name", synthetic.MARKETS)
+def test_synthetic_markets_have_finite_features_that_do_not_look_ahead(name: str) -> None:
+    market = synthetic.from_name(f"{name}:seed=3,sessions=4")
+    assert np.isfinite(market.features).all() and np.abs(market.features).max() <= 10.0
+    for cut in (1, 391, 1_100):
+        assert_same_bits(features(market.bars[:cut], market.contract), market.features[:cut])
 
 
 @settings(max_examples=40, deadline=None)

@@ -227,6 +227,10 @@ def test_refusals_name_the_mend() -> None:
     volume[7] = 1e300
     with pytest.raises(DataError, match=r"row 7, column volume: 1e\+300"):
         Market.from_bars(make_bars(volume=volume), SPEC)
+    gaps = np.zeros(1000)
+    gaps[7] = -1e300
+    with pytest.raises(DataError, match=r"row 7, column roll_gap: -1e\+300 exceeds 2\^50 ticks"):
+        Market.from_bars(make_bars(roll_gap=gaps), SPEC)
 
 
 def test_pickle_round_trip() -> None:
