@@ -94,8 +94,7 @@ def bars_from_events(events: Events, size: str) -> Bars:
     -------
     Bars
         ``volume`` is None for quotes alone. ``extra`` holds, as far as the source has them, the recorded
-        columns of :mod:`fox_env.features.order_flow`, and ``trades`` (their number) and ``side_inferred``
-        (1 where the sides follow from the tick rule, 0 where they were recorded). ``repairs`` says how many
+        columns of :mod:`fox_env.features.order_flow`, and ``trades``, their number. ``repairs`` says how many
         rows made no bar.
 
     Raises

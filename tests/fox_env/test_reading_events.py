@@ -156,7 +156,7 @@ def test_the_columns_are_those_that_the_features_read() -> None:
     bars = bars_from_events(
         events([0, 1, 2, 3, 4, 5], price=[100] * 6, size=[1] * 6, **BOOK, **depths), "1min"
     )
-    assert bars.extra.keys() - {"trades", "side_inferred"} == RECORDED - {"signal"}
+    assert bars.extra.keys() - {"trades"} == RECORDED - {"signal"}
 
 
 @pytest.mark.parametrize(
