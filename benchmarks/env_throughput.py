@@ -111,7 +111,7 @@ def check_parity(market: Market) -> None:
 def bytes_per_env() -> int:
     """Bytes that a step of one environment has to move: observation, state in and out, reward, flags."""
     state = sum(np.dtype(dtype).itemsize for dtype in _layout.STATE_FIELDS.values())
-    return 4 * _layout.Observation.SIZE + 2 * state + 4 + 1 + 1
+    return int(4 * _layout.Observation.SIZE + 2 * state + 4 + 1 + 1)
 
 
 def cpu_rows(markets: list[Market], repeats: int) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def captured(env: FoxFuturesVectorEnv, pool: list[Any]) -> Callable[[], None]:
     """Record the pool's steps as one CUDA graph and return its replay."""
     import torch
 
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         stepper(env, pool)()

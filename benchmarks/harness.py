@@ -114,19 +114,19 @@ def _wall_time(work: Callable[[], None]) -> float:
     return time.perf_counter() - begin
 
 
-def device_seconds(work: Callable[[], None], repeats: int) -> float:
+def device_seconds(work: Callable[[], object], repeats: int) -> float:
     """Median time of ``work`` on the GPU by CUDA events, after one warm-up."""
     import torch
 
     work()
     times = []
     for _ in range(repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         begin.record()
         work()
         end.record()
         end.synchronize()
-        times.append(begin.elapsed_time(end) / 1e3)
+        times.append(float(begin.elapsed_time(end)) / 1e3)
     return statistics.median(times)
 
 

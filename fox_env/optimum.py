@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fox_env import synthetic
+from fox_env._layout import BarFlag
 from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
 from fox_env.market import Market
@@ -219,9 +220,15 @@ def clairvoyant_bound(
     Raises
     ------
     ConfigError
-        Costs that depend on the size with a limit of more than 64 lots and no `positions`.
+        Costs that depend on the size with a limit of more than 64 lots and no `positions`; or a market with rolls,
+        whose costs are no order's.
     """
     config = config or EnvConfig()
+    if (market.columns.flags & BarFlag.ROLL).any():
+        raise ConfigError(
+            "clairvoyant_bound: the market has rolls, which the bound does not cover; splice the expiries with "
+            "adjust='difference'."
+        )
     uniform = costs_are_uniform(market, config)
     held = (
         _considered(market, config, uniform) if positions is None else np.unique(np.asarray(positions, float))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -326,3 +327,12 @@ def test_refusals_are_one_sentence_with_the_mend() -> None:
         clairvoyant_bound(martingale, positions=[0.0, 2.5])
     with pytest.raises(ConfigError, match="no known drift"):
         expected_money(tiny(0, 6), 1, 1.0, 0.0)
+
+
+def test_a_market_with_rolls_is_refused() -> None:
+    market = synthetic.martingale(seed=0, sessions=1)
+    gaps = np.zeros(len(market))
+    gaps[50] = 1.0
+    rolled = Market.from_bars(replace(market.bars, roll_gap=gaps), market.contract)
+    with pytest.raises(ConfigError, match="the market has rolls"):
+        clairvoyant_bound(rolled)
