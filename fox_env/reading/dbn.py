@@ -94,10 +94,11 @@ def _decode(library: Any, data: bytes, source: str, symbols: _Symbols) -> Iterat
     for at in range(0, len(data), _CHUNK):
         with _Decoding(library, source, done):
             records = decoder.write_and_decode(data[at : at + _CHUNK])
-        if records and isinstance(records[0], library.Metadata):
-            symbols.add_metadata(records.pop(0))
+            if records and isinstance(records[0], library.Metadata):
+                symbols.add_metadata(records.pop(0))
+            runs = list(_by_type(library, records, symbols))
         done += len(records)
-        yield from _by_type(library, records, symbols)
+        yield from runs
     if decoder.buffer() or symbols.dataset is None:
         raise DataError(f"{source}: the DBN data are cut short after {done:,} records; fetch the file again.")
 

@@ -201,6 +201,16 @@ def test_damaged_files_give_a_table_or_one_sentence() -> None:
     assert any("damaged after 0 records (Malformed" in sentence for sentence in refused)
 
 
+def test_a_symbol_that_is_no_text_is_one_sentence() -> None:
+    number = vendor.SType.INSTRUMENT_ID
+    message = vendor.SymbolMappingMsg(
+        0, ES, START, vendor.SType.PARENT, "ES.FUT", number, "ESM4", START, START
+    )
+    data = dbn(None, [message, trade(5, 5200.25, 3, "B")]).replace(b"ESM4", b"E\xffM4")
+    with pytest.raises(DataError, match="f: the DBN data are damaged after 0 records"):
+        read_dbn(data, "f")
+
+
 def test_without_the_decoder_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "databento_dbn", None)
     with pytest.raises(DataError, match=r"pip install 'fox-futures\[data\]'"):
