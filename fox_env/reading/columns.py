@@ -34,10 +34,11 @@ class Stamps:
     """Times of the rows of one instrument before bars marked by their open are moved to the close."""
 
     table: Table  # in time order where the file is newest first
-    ns: Int  # UTC, or the wall clock for bare dates
+    ns: Int  # UTC, or the wall clock of `zone`
     label: str
     interval: int  # ns; 0 where the rows do not tell it
-    dates_of: str | None = None  # zone of bare dates
+    zone: str | None = None  # for days, whose length in UTC varies
+    dates: bool = False  # whether they are bare dates
 
 
 @dataclass(frozen=True)
@@ -76,19 +77,22 @@ def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -
     label = hints.label or ("open" if dated else layout.dialect.label)
     if layout.dialect.name == "databento":
         interval = interval or _record_length(table)
-    zone, ns = None, parsed.ns
-    if not (parsed.utc or plain(times[-1]).endswith("_utc")):
-        zone = hints.tz or layout.dialect.zone
-        if zone is None:
-            raise DataError(
-                f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
-                "tz='America/Chicago' for exchange time, or tz='UTC'."
-            )
-        if not dated:
-            ns, zone = wall_to_utc(ns, zone, lambda row, message: table.error(row, column, message)), None
     if label == "open" and not interval:
-        interval = usual_interval(ns)
-    return Stamps(table, ns, label, interval, zone)
+        interval = usual_interval(parsed.ns)
+    if parsed.utc or plain(times[-1]).endswith("_utc"):
+        return Stamps(table, parsed.ns, label, interval)
+    zone = hints.tz or layout.dialect.zone
+    if zone is None:
+        raise DataError(
+            f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
+            "tz='America/Chicago' for exchange time, or tz='UTC'."
+        )
+    if dated or (label == "open" and interval >= _DAY_NS):
+        return Stamps(table, parsed.ns, label, interval, zone, dated)
+    utc = wall_to_utc(parsed.ns, zone, lambda row, message: table.error(row, column, message))
+    if label == "open" and interval == usual_interval(parsed.ns):
+        interval = usual_interval(utc)
+    return Stamps(table, utc, label, interval)
 
 
 def usual_interval(ns: Int) -> int:
@@ -115,10 +119,10 @@ def bar_closes(stamps: Stamps, interval: int = 0) -> Int:
                 "give more rows or pass label='close'."
             )
     closes = stamps.ns + shift
-    if stamps.dates_of is None:
+    if stamps.zone is None:
         return closes
     return wall_to_utc(
-        closes, stamps.dates_of, lambda row, message: stamps.table.error(row, "date", message), True
+        closes, stamps.zone, lambda row, message: stamps.table.error(row, "time", message), stamps.dates
     )
 
 

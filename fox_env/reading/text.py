@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +47,8 @@ class TextRows:
     delimiter : str
     sample : list of list of str
         The fields of the first rows.
+    skipped : int
+        Lines above the header that are none of the table.
     dialect : Dialect or None
         Where the first lines alone decide it.
     instruments : dict of str to list of int
@@ -61,6 +63,7 @@ class TextRows:
     headed: bool
     delimiter: str
     sample: list[list[str]]
+    skipped: int = 0
     dialect: Dialect | None = None
     instruments: dict[str, list[int]] | None = None
 
@@ -79,12 +82,14 @@ def open_text(content: Content) -> TextRows:
     if b'{"' in data[start : start + HEAD_BYTES].partition(b"\n")[0]:
         raise DataError(f"{source}: holds JSON records, not a table; write a table as CSV or Parquet.")
     delimiter = _delimiter(data[start : start + HEAD_BYTES])
+    top = start
     start, fields = _skip_preamble(data, start, delimiter)
     if _is_headless(fields):
         sample = _split(data[start:], delimiter, _SAMPLE_LINES)
         names = [f"column_{i}" for i in range(len(fields))]
         return TextRows(source, data[start:], line_of(data, start), names, names, False, delimiter, sample)
-    return _headed(data, start, delimiter, source)
+    skipped = sum(bool(line.strip()) for line in data[top:start].split(b"\n"))
+    return replace(_headed(data, start, delimiter, source), skipped=skipped)
 
 
 def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
@@ -128,8 +133,8 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
         True,
         delimiter,
         sample,
-        dialect,
-        instruments,
+        dialect=dialect,
+        instruments=instruments,
     )
 
 
@@ -205,7 +210,10 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
     if frame.height == 0:
         raise DataError(f"{text.source}: there are no rows; give at least one bar.")
     # A quoted cell that spans lines makes the line of a row unknown.
-    return Table(text.source, frame, lines if ends == len(blank) else None, delimiter=text.delimiter)
+    known = lines if ends == len(blank) else None
+    above = f"{text.skipped} line{'s' if text.skipped > 1 else ''} above the header left out"
+    notes = (above,) if text.skipped else ()
+    return Table(text.source, frame, known, notes=notes, delimiter=text.delimiter)
 
 
 def _polars_csv(text: TextRows, schema: dict[str, pl.DataType]) -> pl.DataFrame:

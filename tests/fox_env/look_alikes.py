@@ -6,7 +6,7 @@ import gzip
 import io
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +37,8 @@ class LookAlike:
         Names of the further columns.
     file : str
         Name of the file.
+    notes : tuple of str
+        What ``Bars.repairs`` must say.
     """
 
     name: str
@@ -48,7 +50,7 @@ class LookAlike:
     volume: tuple[float, ...] | None = VOLUMES
     extra: frozenset[str] = frozenset()
     file: str = "bars.csv"
-    closes: tuple[float, ...] = field(default=CLOSES)
+    notes: tuple[str, ...] = ()
 
 
 def prices(close: float) -> tuple[float, float, float, float]:
@@ -215,5 +217,6 @@ LOOK_ALIKES = [
     LookAlike("a title above the header, gzip", "csv",
         gzip.compress(b"Continuous contract of an invented index\n" + text("Date;Time;Open;High;Low;Close;Volume",
             rows(lambda t, p, v: f"{t:%d.%m.%Y;%H:%M};{ohlc(p, ';')};{v}"))),
-        {"tz": "Europe/Berlin", "date_order": "dmy"}, "2024-01-02T08:30"),
+        {"tz": "Europe/Berlin", "date_order": "dmy"}, "2024-01-02T08:30",
+        notes=("1 line above the header left out",)),
 ]  # fmt: skip

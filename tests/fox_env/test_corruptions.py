@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from look_alikes import LOOK_ALIKES, LookAlike
+from look_alikes import CLOSES, LOOK_ALIKES, LookAlike
 from market_files import put
 
 from fox_env.bars import Bars
@@ -103,7 +103,7 @@ def test_mixed_line_ends_and_a_missing_last_one_change_nothing(tmp_path: Path, k
     file = File.of(kind)
     ends = ["\r\n", "\n", "\r"]
     mixed = "".join(line + ends[i % 3] for i, line in enumerate(file.lines)).rstrip("\r\n")
-    assert read(tmp_path, file, mixed.encode()).close.tolist() == list(file.alike.closes)
+    assert read(tmp_path, file, mixed.encode()).close.tolist() == list(CLOSES)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.header == 1], ids=lambda kind: kind.name)
@@ -160,7 +160,7 @@ def test_a_row_out_of_order_is_named_or_sorted(tmp_path: Path, kind: Kind) -> No
     )
     sorted_bars = read(tmp_path, file, repair=("sort",))
     np.testing.assert_array_equal(sorted_bars.ts, expected)
-    assert sorted_bars.close.tolist() == list(file.alike.closes)
+    assert sorted_bars.close.tolist() == list(CLOSES)
 
 
 @EACH
@@ -189,9 +189,7 @@ def test_negative_volume_is_named(tmp_path: Path, kind: Kind) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_other_encodings_of_unicode_change_nothing(tmp_path: Path, kind: Kind, encoding: str) -> None:
     file = File.of(kind)
-    assert read(tmp_path, file, file.content().decode().encode(encoding)).close.tolist() == list(
-        file.alike.closes
-    )
+    assert read(tmp_path, file, file.content().decode().encode(encoding)).close.tolist() == list(CLOSES)
 
 
 @EACH

@@ -269,3 +269,11 @@ def test_half_hours_do_not_tell_the_open_so_the_time_stays_the_close(tmp_path: P
     ]
     path = put(tmp_path, table(times))
     assert read_bars(path, tz="UTC").ts[0] == utc("2024-01-02T10:00")[0]
+
+
+def test_days_that_begin_at_an_hour_close_at_that_hour_through_clock_changes(tmp_path: Path) -> None:
+    rows = "".join(f"2024.03.{day:02}\t17:00:00\t1\t2\t0.5\t1.5\t7\n" for day in (8, 9, 10, 11))
+    path = put(tmp_path, "<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\n" + rows)
+    assert read_bars(path, tz="America/New_York").ts.tolist() == utc(
+        "2024-03-09T22:00", "2024-03-10T21:00", "2024-03-11T21:00", "2024-03-12T21:00"
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from look_alikes import LOOK_ALIKES, LookAlike, prices
+from look_alikes import CLOSES, LOOK_ALIKES, LookAlike, prices
 from market_files import MINUTE, put, utc
 
 from fox_env.readers import read_bars
@@ -26,14 +26,14 @@ def test_an_ordinary_export_needs_no_option_but_a_zone_and_gives_its_bars(
     path = put(tmp_path, kind.content, kind.file)
     bars = read_bars(path, **kind.options)
     first = utc(kind.first)[0]
-    assert bars.ts.tolist() == [first + i * kind.minutes * MINUTE for i in range(len(kind.closes))]
-    expected = np.array([prices(close) for close in kind.closes])
+    assert bars.ts.tolist() == [first + i * kind.minutes * MINUTE for i in range(len(CLOSES))]
+    expected = np.array([prices(close) for close in CLOSES])
     for name, values in zip(("open", "high", "low", "close"), expected.T, strict=True):
         np.testing.assert_array_equal(getattr(bars, name), values, err_msg=name)
     assert (None if bars.volume is None else tuple(bars.volume)) == kind.volume
     assert set(bars.extra) == kind.extra
     assert all(values.dtype == np.float64 for values in bars.extra.values())
-    assert bars.repairs == ()
+    assert bars.repairs == kind.notes
 
 
 @EACH
