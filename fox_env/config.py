@@ -15,6 +15,7 @@ from fox_env.errors import ConfigError
 
 __all__ = ["EnvConfig"]
 
+_SMALLEST, _LARGEST = 1e-15, 1e15
 _REWARDS = ("return", "risk")
 
 # Options of the public surface whose physics is not built yet: only the value that switches them off is accepted.
@@ -148,6 +149,7 @@ class EnvConfig:
             raise ConfigError(f"EnvConfig.{name}={value!r} must be {count} finite numbers")
         if min(value) < 0:
             raise ConfigError(f"EnvConfig.{name}={value!r} must not be negative")
+        self._check_sizes(name, *value)
         return tuple(float(x) for x in value)
 
     def _check_numbers(self) -> None:
@@ -167,6 +169,7 @@ class EnvConfig:
                 raise ConfigError(f"EnvConfig.{name}={value!r} must not be negative")
             if name in fractions and not 0 <= value <= 1:
                 raise ConfigError(f"EnvConfig.{name}={value!r} must lie between 0 and 1")
+            self._check_sizes(name, value)
             object.__setattr__(self, name, float(value))
         if self.horizon is not None and not (_is_integer(self.horizon) and 1 <= self.horizon < 2**31):
             raise ConfigError(
@@ -174,6 +177,13 @@ class EnvConfig:
             )
         if self.saboteur[0] > self.saboteur[1]:
             raise ConfigError(f"EnvConfig.saboteur={self.saboteur!r} must be (low, high) with low <= high")
+
+    def _check_sizes(self, name: str, *values: float) -> None:
+        """Refuse sizes whose products would overflow or vanish in the account's arithmetic."""
+        if not all(value == 0 or _SMALLEST <= abs(value) <= _LARGEST for value in values):
+            raise ConfigError(
+                f"EnvConfig.{name}={getattr(self, name)!r} must be 0 or between {_SMALLEST:g} and {_LARGEST:g} in size"
+            )
 
     def _check_choices(self) -> None:
         if self.reward not in _REWARDS:

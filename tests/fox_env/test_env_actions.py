@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_market import FLAT, HOLD, LONG, POSITION, SHORT, make, play, random_actions, rows, same
 
-from fox_env import ActionError, ConfigError, FoxError, _layout
+from fox_env import ActionError, ConfigError, EnvConfig, FoxError, _layout
 
 torch = pytest.importorskip("torch")
 
@@ -274,3 +274,19 @@ class TestKnobs:
         env = make(2)
         env.reset(seed=0)
         assert env.step([LONG, SHORT])[0][:, POSITION].tolist() == [1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"initial_cash": 1e308},
+        {"initial_cash": 1e-300},
+        {"fee_rate": 1e308},
+        {"half_spread_ticks": 1e16},
+        {"saboteur": (1.0, 1e200)},
+        {"risk_unit": 1e-300},
+    ],
+)
+def test_absurd_sizes_are_refused_in_one_sentence(option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^EnvConfig.{next(iter(option))}=.* must be 0 or between"):
+        EnvConfig(**option)
