@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.bars import PRICES
+from fox_env.bars import PRICES, Flag
 from fox_env.errors import DataError
 from fox_env.reading.dialects import ROLES, Dialect, plain
 from fox_env.reading.layout import Layout
@@ -66,20 +66,20 @@ def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
 
 def _events(table: Table, columns: Mapping[str, str], values: Arrays, dialect: Dialect) -> Arrays:
     """Return the columns of trades and of the states of the book."""
-    action, side = _words(table, columns, "action", "T"), _words(table, columns, "side", "N")
-    traded = action == "T"
+    traded = _is(table, columns, "action", "T")
+    bought, sold = (_is(table, columns, "side", letter) & traded for letter in "BA")
     found: Arrays = {
         **values,
         "price": np.where(traded, values["price"], np.nan),
         "size": np.where(traded, values["size"], 0.0),
-        "side": ((side == "B") & traded).astype(np.int8) - ((side == "A") & traded).astype(np.int8),
+        "side": bought.astype(np.int8) - sold.astype(np.int8),
     }
     if "bid" not in values:
         return found
-    found["reset"] = action == "R"
+    found["reset"] = _is(table, columns, "action", "R")
     if "flags" in columns:
         flags = np.nan_to_num(numbers(table, columns["flags"], dialect)).astype(np.int64)
-        found["reset"] |= flags & SNAPSHOT != 0
+        found["reset"] = found["reset"] | (flags & SNAPSHOT != 0)
     for quote in ("bid", "ask"):
         levels = [name for key, name in columns.items() if key.startswith(f"{quote}_sz_")]
         if len(levels) > 1:
@@ -107,12 +107,11 @@ def _in_price_units(prices: Arrays) -> Arrays:
     return {name: values / 1e9 for name, values in prices.items()} if fixed else prices
 
 
-def _words(table: Table, columns: Mapping[str, str], name: str, default: str) -> NDArray[np.object_]:
-    """Return a column of letters, or one letter for all rows where there is no such column."""
+def _is(table: Table, columns: Mapping[str, str], name: str, letter: str) -> Flag:
+    """Return where a column of letters holds one; everywhere where there is no such column and it is T."""
     import polars as pl
 
     if name not in columns:
-        return np.full(table.frame.height, default, dtype=object)
-    cells = table.frame[columns[name]].cast(pl.String).str.strip_chars().fill_null("")
-    words: NDArray[np.object_] = np.array(cells.to_list(), dtype=object)
-    return words
+        return np.full(table.frame.height, letter == "T")
+    cells = table.frame[columns[name]].cast(pl.String).str.strip_chars()
+    return (cells == letter).fill_null(False).to_numpy()
