@@ -113,7 +113,7 @@ def bars_from_events(events: Events, size: str) -> Bars:
         wanted.kind in ("volume", "money") and priced.size is None
     ):
         raise ConfigError(
-            f"Bar size bars={size!r} needs trades with sizes, which {events.table.source} lacks; use a time "
+            f"Bar size {size!r} needs trades with sizes, which {events.table.source} lacks; use a time "
             "such as '1min'."
         )
     ts = events.ts[priced.rows]

@@ -76,12 +76,12 @@ def resample(bars: Bars, size: str) -> Bars:
 def _check(bars: Bars, size: BarSize) -> None:
     if size.kind not in ("time", "day"):
         raise ConfigError(
-            f"Bar size bars={size.text!r} needs trades, but these are bars; use a time such as '5min'."
+            f"Bar size {size.text!r} needs trades, but these are bars; use a time such as '5min'."
         )
     grid = int(np.gcd.reduce(bars.ts, initial=_DAY_NS))  # all closes are multiples of it
     if size.amount % grid:
         raise ConfigError(
-            f"Bar size bars={size.text!r} is not a multiple of the bars' interval of {grid / 1e9:g} s."
+            f"Bar size {size.text!r} is not a multiple of the bars' interval of {grid / 1e9:g} s."
         )
 
 

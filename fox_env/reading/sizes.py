@@ -40,15 +40,13 @@ def parse_size(text: str) -> BarSize:
     match = re.fullmatch(r"([1-9]\d{0,14})(s|min|h|t|v|d)", text) if isinstance(text, str) else None
     if match is None:
         raise ConfigError(
-            f"Unknown bar size bars={text!r}; use a time such as '1min', '1h' or '1d', or '500t' (trades), "
+            f"Unknown bar size {text!r}; use a time such as '1min', '1h' or '1d', or '500t' (trades), "
             "'1000v' (contracts) or '1000000d' (money)."
         )
     count, unit = int(match[1]), match[2]
     if unit in _UNITS_NS:
         if _DAY_NS % (count * _UNITS_NS[unit]):
-            raise ConfigError(
-                f"Bar size bars={text!r} does not divide a day; use one such as '5min' or '4h'."
-            )
+            raise ConfigError(f"Bar size {text!r} does not divide a day; use one such as '5min' or '4h'.")
         return BarSize("time", count * _UNITS_NS[unit], text)
     if text == "1d":
         return BarSize("day", _DAY_NS, text)

@@ -90,7 +90,7 @@ def test_what_was_changed_on_reading_is_kept() -> None:
         ("12min", "not a multiple of the bars' interval of 300 s"),
         ("100t", "needs trades, but these are bars"),
         ("1000v", "needs trades, but these are bars"),
-        ("week", "Unknown bar size bars='week'"),
+        ("week", "Unknown bar size 'week'"),
     ],
 )
 def test_a_size_that_cannot_be_made_is_refused(size: str, words: str) -> None:
