@@ -69,14 +69,16 @@ def find_faults(ts: Int, prices: Mapping[str, Float], volume: Float | None) -> I
     def stamp(i: int) -> str:
         return str(ts[i].astype("datetime64[ns]")).rstrip("0").rstrip(".")
 
-    step = np.diff(ts, prepend=ts[0] - 1)
+    # Compared, not subtracted: the difference of distant times wraps around.
+    earlier, same = np.zeros((2, len(ts)), dtype=np.bool_)
+    earlier[1:], same[1:] = ts[1:] < ts[:-1], ts[1:] == ts[:-1]
     yield from fault(
         "order",
-        step < 0,
+        earlier,
         "ts",
         lambda i: f"time {stamp(i)} UTC is earlier than {stamp(i - 1)} in the row before",
     )
-    yield from fault("duplicate", step == 0, "ts", lambda i: f"time {stamp(i)} UTC repeats the row before")
+    yield from fault("duplicate", same, "ts", lambda i: f"time {stamp(i)} UTC repeats the row before")
     for name in PRICES:
         column = prices[name]
         yield from fault("non_finite", ~np.isfinite(column), name, lambda i, c=column: f"price is {c[i]}")  # type: ignore[misc]
@@ -136,7 +138,13 @@ def as_nanoseconds(ts: ArrayLike) -> Int:
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
             raise DataError("Bars: column ts holds integers beyond the int64 range; pass ns since 1970.")
-        return array.astype(np.int64)
+        nanoseconds = array.astype(np.int64)
+        missing = np.flatnonzero(nanoseconds == np.iinfo(np.int64).min)  # NaT as an integer
+        if missing.size:
+            raise DataError(
+                f"Bars: row {missing[0]}, column ts: the time is missing (NaT); fill or remove the row."
+            )
+        return nanoseconds
     raise DataError(
         f"Bars: ts must be datetime64 or int64 ns since 1970 UTC, got dtype {array.dtype}; convert it first."
     )

@@ -84,9 +84,16 @@ def validate_bars(
     spec = None if contract is None else find_contract(contract)
     if not isinstance(bars, Bars | Mapping):
         bars = read_columns(bars, **hints)
+    with np.errstate(
+        invalid="ignore", divide="ignore", over="ignore"
+    ):  # faulty values are what is looked for
+        return _check(bars, spec)
+
+
+def _check(bars: Bars | Mapping[str, ArrayLike], spec: ContractSpec | None) -> DataReport:
     columns = _columns(bars)
     ts: Int = columns["ts"]
-    order = None if (np.diff(ts) >= 0).all() else np.argsort(ts, kind="stable")
+    order = None if (ts[1:] >= ts[:-1]).all() else np.argsort(ts, kind="stable")
     faults = list(find_faults(ts, {name: columns[name] for name in PRICES}, columns.get("volume")))
     series = _series(bars, columns, order, spec)
     judged, sessions = session_faults(series)

@@ -61,9 +61,8 @@ def _off_tick(name: str, values: Float, off: Flag, spec: ContractSpec, advice: s
 
 def _distance(values: Float, tick: float) -> Float:
     """Return the distance from the grid in ticks; 0 for values that are not finite."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        ticks = values / tick
-        distance: Float = np.abs(ticks - np.rint(ticks))
+    ticks = values / tick
+    distance: Float = np.abs(ticks - np.rint(ticks))
     return np.where(np.isfinite(distance), distance, 0.0)
 
 

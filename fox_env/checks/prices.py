@@ -26,8 +26,7 @@ _FLAT_BARS = 10
 def price_faults(series: Series) -> list[Fault]:
     """Report prices that are unlikely, in the order zero, spike, jump, negative, flat."""
     prices = series.prices
-    with np.errstate(invalid="ignore"):
-        ranges = prices["high"] - prices["low"]
+    ranges = prices["high"] - prices["low"]
     known = ranges[np.isfinite(ranges)]
     reach = _JUMP_ATR * np.median(known) if known.size else np.inf
     before, after = _neighbours(prices["close"])
@@ -36,8 +35,7 @@ def price_faults(series: Series) -> list[Fault]:
     faults: list[Fault] = []
     for name in PRICES:
         values = prices[name]
-        with np.errstate(invalid="ignore"):
-            far = np.abs(values - before) > reach
+        far = np.abs(values - before) > reach
         zero = (values == 0.0) & (far | (not negative))
         faults += finding("zero_price", zero, name, lambda _: "the price is 0")
         spike = far & _spikes(values, before, after)
@@ -60,10 +58,9 @@ def _neighbours(close: Float) -> tuple[Float, Float]:
 
 def _spikes(values: Float, before: Float, after: Float) -> Flag:
     """Find prices far above or below the closes on both sides, where ratios mean something."""
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        ratios = np.stack((values / before, values / after))
-        comparable = (values > 0) & (before > 0) & (after > 0)
-        spike: Flag = comparable & ((ratios >= _SPIKE).all(0) | (ratios <= 1 / _SPIKE).all(0))
+    ratios = np.stack((values / before, values / after))
+    comparable = (values > 0) & (before > 0) & (after > 0)
+    spike: Flag = comparable & ((ratios >= _SPIKE).all(0) | (ratios <= 1 / _SPIKE).all(0))
     return spike
 
 

@@ -59,7 +59,8 @@ def suspected_roll_gap(bars: Bars) -> Float | None:
     if name is None:
         return None
     prices = {column: getattr(bars, column) for column in PRICES}
-    rolls, _ = _changes(bars.extra[name], _overnight(bars.gap, bars.interval_ns), prices)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a count of 0
+        rolls, _ = _changes(bars.extra[name], _overnight(bars.gap, bars.interval_ns), prices)
     if not rolls.any():
         return None
     return np.where(rolls, bars.open - np.concatenate((bars.open[:1], bars.close[:-1])), 0.0)
@@ -80,8 +81,7 @@ def _overnight(after_break: Flag, interval: int) -> Flag:
 def _changes(held: Float, overnight: Flag, prices: Mapping[str, Float]) -> tuple[Flag, Flag]:
     """Return the rows of rolls, where the price jumps as well, and those of a halved count."""
     before = np.concatenate((held[:1], held[:-1]))
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        ratio = held / before
+    ratio = held / before
     known = overnight & (before > 0) & (held > 0)
     halved: Flag = known & (ratio >= _HALVED[0]) & (ratio <= _HALVED[1])
     usual = usual_range(prices["high"], prices["low"], prices["close"])

@@ -198,3 +198,14 @@ def test_bars_survive_pickling() -> None:
     again = pickle.loads(pickle.dumps(bars))
     assert again.close.tolist() == bars.close.tolist()
     assert again.extra["oi"].tolist() == bars.extra["oi"].tolist()
+
+
+def test_times_too_far_apart_for_a_difference_are_still_in_the_wrong_order() -> None:
+    """The difference of these two wraps around to a positive number."""
+    with pytest.raises(DataError, match=r"row 1, column ts: time .* is earlier"):
+        Bars.from_arrays([2**62, -(2**62) - 1], [1, 1], [1, 1], [1, 1], [1, 1])
+
+
+def test_the_integer_of_a_missing_time_is_refused() -> None:
+    with pytest.raises(DataError, match=r"row 1, column ts: the time is missing \(NaT\)"):
+        Bars.from_arrays([0, -(2**63)], [1, 1], [1, 1], [1, 1], [1, 1])

@@ -153,7 +153,7 @@ def test_a_faulty_file_is_reported_in_full(tmp_path: Path) -> None:
 
 
 VALUES = st.one_of(st.floats(), st.sampled_from([0.0, -37.63, 100.0, 100.25, 1000.0, 3.4028234663852886e38]))
-STAMPS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 60).map(lambda i: T0 + i * MINUTE))
+STAMPS = st.one_of(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(0, 60).map(lambda i: T0 + i * MINUTE))
 
 
 @settings(max_examples=150, deadline=None)
