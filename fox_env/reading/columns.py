@@ -15,7 +15,13 @@ from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints, Layout
 from fox_env.reading.numbers import extra_numbers, numbers, refuse_scaled
 from fox_env.reading.table import Table
-from fox_env.reading.timestamps import ParsedTimes, parse_epoch, parse_text, wall_to_utc
+from fox_env.reading.timestamps import (
+    ParsedTimes,
+    parse_epoch,
+    parse_text,
+    to_nanoseconds,
+    wall_to_utc,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +30,7 @@ _HOUR_NS = 3_600_000_000_000
 _DAY_NS = 24 * _HOUR_NS
 _RTYPE_NS = {32: 1_000_000_000, 33: 60_000_000_000, 34: _HOUR_NS, 35: _DAY_NS, 36: _DAY_NS}
 """Length of a bar by Databento's record type."""
+_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _FIXED_POINT = 1e9
 _FIXED_POINT_FLOOR = 1e6
 """Integers at least this large in Databento data are prices in units of 1e-9."""
@@ -239,11 +246,15 @@ def _parse_times(table: Table, layout: Layout, hints: Hints) -> ParsedTimes:
     if series.null_count():
         raise error(int(series.is_null().to_numpy().argmax()), "the time is missing; fill or remove the row")
     if isinstance(series.dtype, pl.Datetime):
-        ns = series.dt.cast_time_unit("ns").dt.timestamp("ns").to_numpy()
-        return ParsedTimes(ns, utc=series.dtype.time_zone is not None, date_only=False)
+        counts = series.to_physical().to_numpy()
+        return ParsedTimes(
+            to_nanoseconds(counts, _UNIT_NS[series.dtype.time_unit], error),
+            utc=series.dtype.time_zone is not None,
+            date_only=False,
+        )
     if series.dtype == pl.Date:
-        ns = series.cast(pl.Datetime("ns")).dt.timestamp("ns").to_numpy()
-        return ParsedTimes(ns, utc=False, date_only=True)
+        days = series.to_physical().cast(pl.Int64).to_numpy()
+        return ParsedTimes(to_nanoseconds(days, _DAY_NS, error), utc=False, date_only=True)
     if series.dtype.is_integer():
         if int(series.abs().max() or 0) < 100_000_000:  # type: ignore[arg-type]
             return parse_text(series.cast(pl.String), error, order)

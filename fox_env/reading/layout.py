@@ -264,15 +264,15 @@ def _begins_on_the_hour(frame: pl.DataFrame, time: str) -> bool:
     """
     import polars as pl
 
-    if frame.schema[time] == pl.String:
-        stamps = frame[time].str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    elif frame.schema[time] == pl.Datetime and frame.schema[time].time_zone is None:  # type: ignore[attr-defined]
-        stamps = frame[time].dt.cast_time_unit("us")
-    else:
+    stamps = frame[time]
+    if stamps.dtype == pl.String:
+        stamps = stamps.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
+    if not isinstance(stamps.dtype, pl.Datetime) or stamps.dtype.time_zone is not None:
         return False
     if stamps.null_count() or len(stamps) < 3:
         return False
-    minutes = stamps.dt.timestamp("us").to_numpy() // 60_000_000
+    per_minute = {"ms": 60_000, "us": 60_000_000, "ns": 60_000_000_000}[stamps.dtype.time_unit]
+    minutes = stamps.to_physical().to_numpy() // per_minute
     minutes = minutes[:: -1 if minutes[0] > minutes[-1] else 1]
     step = np.diff(minutes)
     if not (step > 0).all():

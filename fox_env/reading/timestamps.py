@@ -109,17 +109,19 @@ def parse_epoch(values: NDArray[np.int64] | NDArray[np.float64], error: RowError
         row, first = int(np.argmax(mixed)), _UNITS[min(units[0], 3)][2]
         here = _UNITS[min(units[row], 3)][2]
         raise error(row, f"{values[row]} is a time in {here}, but row 0 is in {first}; use one unit")
-    scale = _UNITS[units[0]][1]
-    far = np.abs(values.astype(np.float64) * scale) > _LIMIT_NS
+    return ParsedTimes(to_nanoseconds(values, _UNITS[units[0]][1], error), utc=True, date_only=False)
+
+
+def to_nanoseconds(counts: NDArray[np.int64] | NDArray[np.float64], scale: int, error: RowError) -> Int:
+    """Convert counts of a unit of `scale` ns; refuse those that int64 cannot hold in ns."""
+    far = np.abs(counts.astype(np.float64) * scale) > _LIMIT_NS
     if far.any():
         row = int(np.argmax(far))
-        raise error(row, f"{values[row]} is outside the years 1678 to 2261; correct the time")
-    if values.dtype.kind == "f":
+        raise error(row, f"{counts[row]} is outside the years 1678 to 2261; correct the time")
+    if counts.dtype.kind == "f":
         # Microseconds are what a float64 of today's seconds resolves.
-        ns = np.rint(values * (scale / 1_000)).astype(np.int64) * 1_000
-    else:
-        ns = values.astype(np.int64) * scale
-    return ParsedTimes(ns, utc=True, date_only=False)
+        return np.rint(counts * (scale / 1_000)).astype(np.int64) * 1_000
+    return counts.astype(np.int64) * scale
 
 
 def _parse_regular(text: pl.Series) -> ParsedTimes | None:

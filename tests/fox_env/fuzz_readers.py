@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import random
 import resource
 import signal
@@ -22,6 +23,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import polars as pl
 from look_alikes import LOOK_ALIKES
 from market_files import SHARED
 
@@ -56,6 +58,7 @@ class Seed:
 def seeds(real: bool) -> list[Seed]:
     """Return the look-alikes and, if asked for, the starts of the real files."""
     found = [Seed(kind.file, kind.content, {"tz": "UTC"} | kind.options) for kind in LOOK_ALIKES]
+    found += _columnar()
     if not real or not SHARED.exists():
         return found
     for path in sorted(SHARED.glob("*.gz")):
@@ -64,6 +67,21 @@ def seeds(real: bool) -> list[Seed]:
         found.append(Seed(path.name.removesuffix(".gz"), lines, {"tz": "America/New_York"}))
     for path in sorted([*SHARED.glob("lean_raw_zip/*trade.zip"), *SHARED.glob("dbn/*")]):
         found.append(Seed(path.name, path.read_bytes(), {"tz": "UTC"}))
+    return found
+
+
+def _columnar() -> list[Seed]:
+    """Return the same bars as Parquet and Arrow."""
+    ts = pl.Series(range(0, 60 * 50, 60)).cast(pl.Int64) * 1_000_000 + 1_715_248_800_000_000
+    close = [100.0 + i % 7 for i in range(50)]
+    frame = pl.DataFrame(
+        {"ts": ts.cast(pl.Datetime("us", "UTC")), "open": close, "high": close, "low": close, "close": close}
+    )
+    found = []
+    for name, write in (("bars.parquet", frame.write_parquet), ("bars.arrow", frame.write_ipc)):
+        buffer = io.BytesIO()
+        write(buffer)
+        found.append(Seed(name, buffer.getvalue(), {}))
     return found
 
 
@@ -171,7 +189,7 @@ MUTATIONS: tuple[Callable[[bytearray, random.Random], bytes], ...] = (
 
 def mutate(content: bytes, rng: random.Random) -> bytes:
     """Damage a file in one to three ways."""
-    for _ in range(rng.randint(1, 3)):
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
         if content:
             content = rng.choice(MUTATIONS)(bytearray(content), rng)
     return content

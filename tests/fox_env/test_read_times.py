@@ -277,3 +277,16 @@ def test_days_that_begin_at_an_hour_close_at_that_hour_through_clock_changes(tmp
     assert read_bars(path, tz="America/New_York").ts.tolist() == utc(
         "2024-03-09T22:00", "2024-03-10T21:00", "2024-03-11T21:00", "2024-03-12T21:00"
     )
+
+
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_datetimes_that_nanoseconds_cannot_hold_are_refused(unit: Any) -> None:
+    times = (
+        pl.Series([T0 // 1_000_000, 253_370_764_800_000])
+        .cast(pl.Datetime("ms", "UTC"))
+        .dt.cast_time_unit(unit)
+    )
+    with pytest.raises(DataError, match=r"row 1, column Timestamp: .* is outside the years 1678 to 2261"):
+        read_bars(frame(times))
+    with pytest.raises(DataError, match=r"row 1, column Timestamp: .* is outside the years 1678 to 2261"):
+        read_bars(frame(times.dt.date()), tz="UTC")
