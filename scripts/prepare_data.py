@@ -190,7 +190,7 @@ def _show(console: Console, report: DataReport) -> None:
     )
     console.print(f"gaps judged by {report.sessions}", highlight=False)
     for sentence in report.repairs:
-        console.print(f"repaired: {sentence}", highlight=False)
+        console.print(f"reading: {sentence}", highlight=False)
     if not report.counts:
         return
     table = Table("kind", "rows", "first finding, and the mend")

@@ -34,7 +34,7 @@ class DataReport:
     counts : dict of str to int
         Rows with each kind of problem, all of them, in the same order.
     repairs : tuple of str
-        What repairs changed before the check.
+        What was changed or left out when the bars were read (``Bars.repairs``).
     first, last : str
         Time of the first and last bar, UTC.
     interval_s : float
@@ -101,7 +101,7 @@ class DataReport:
 
     def __str__(self) -> str:
         lines = [f"{self.rows:,} bars: {'ok' if self.ok else 'not usable'}"]
-        lines += [f"  repaired: {sentence}" for sentence in self.repairs]
+        lines += [f"  reading: {sentence}" for sentence in self.repairs]
         for kind, count in self.counts.items():
             problem = self.first_of(kind)
             lines.append(

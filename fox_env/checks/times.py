@@ -9,7 +9,7 @@ import numpy as np
 from fox_env.bars import Fault
 from fox_env.checks.series import Series, finding
 
-__all__ = ["time_faults"]
+__all__ = ["SPREADSHEET_ROWS", "time_faults"]
 
 _DAY_NS = 86_400_000_000_000
 _EARLIEST_NS = int(np.datetime64("1970-06-01", "ns").astype(np.int64))
@@ -18,7 +18,8 @@ _EARLIEST_NS = int(np.datetime64("1970-06-01", "ns").astype(np.int64))
 _LEAP_NS = 300 * _DAY_NS
 """A longer pause than any closure of an exchange: a year was mistyped or rows are missing."""
 
-_SPREADSHEET_ROWS = (1_048_576, 1_048_575, 65_536, 65_535)
+SPREADSHEET_ROWS = (1_048_576, 1_048_575, 65_536, 65_535)
+"""Rows at which a spreadsheet cuts a table, with and without a header."""
 
 
 def time_faults(series: Series) -> list[Fault]:
@@ -46,7 +47,7 @@ def time_faults(series: Series) -> list[Fault]:
         "ts",
         lambda i: f"{ts[i].astype('datetime64[ns]').astype('datetime64[s]')} UTC lies ahead of today",
     )
-    if len(ts) in _SPREADSHEET_ROWS:
+    if len(ts) in SPREADSHEET_ROWS:
         faults += finding(
             "row_limit",
             np.array([len(ts) - 1]),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.bars import PRICES, Bars, first_fault
+from fox_env.checks.times import SPREADSHEET_ROWS
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import BarColumns, canonical_events, parse_bars, read_stamps
 from fox_env.reading.layout import Hints
@@ -177,7 +178,9 @@ def joined_events(pieces: Sequence[Piece], hints: Hints, repairs: Sequence[str])
 
     if wrong := [name for name in repairs if name != "sort"]:
         raise ConfigError(f"The repair {wrong[0]!r} is for bars; trades and quotes take 'sort' only.")
-    tables = [canonical_events(piece.table, piece.layout, hints) for piece in pieces]
+    tables = [
+        _note_limit(canonical_events(piece.table, piece.layout, hints), piece.table) for piece in pieces
+    ]
     if "sort" in repairs:
         tables = [_sorted(table) for table in tables]
     if len(tables) == 1:
@@ -196,6 +199,16 @@ def joined_events(pieces: Sequence[Piece], hints: Hints, repairs: Sequence[str])
     frame = pl.concat([table.frame for table in tables])
     notes = tuple(note for table in tables for note in table.notes)
     return replace(tables[0], frame=frame, lines=None, rows=None, notes=notes)
+
+
+def _note_limit(events: Table, source: Table) -> Table:
+    """Note a source of events that a spreadsheet has cut; of bars the data checks report it."""
+    if (rows := source.frame.height) not in SPREADSHEET_ROWS:
+        return events
+    note = (
+        f"{source.source} ends at {rows:,} rows, the limit of a spreadsheet: later rows are probably cut off"
+    )
+    return replace(events, notes=(*events.notes, note))
 
 
 def _sorted(table: Table) -> Table:

@@ -174,3 +174,14 @@ def test_any_numbers_give_a_report(rows: list[tuple[float, ...]], contract: Cont
     except DataError:
         usable = False
     assert report.ok == usable
+
+
+@pytest.mark.parametrize(("rows", "noted"), [(65_535, True), (65_536, True), (65_534, False)])
+def test_trades_cut_by_a_spreadsheet_are_noted(tmp_path: Path, rows: int, noted: bool) -> None:
+    path = tmp_path / "trades.csv"
+    second = np.datetime64("2024-05-09T10:00:00") + np.arange(rows)
+    path.write_text("timestamp_utc,price,size\n" + "".join(f"{time},5200.25,1\n" for time in second))
+    report = validate_bars(read_bars(path, bars="1min"))
+    sentence = f"{path} ends at {rows:,} rows, the limit of a spreadsheet: later rows are probably cut off"
+    assert (sentence in report.repairs) == noted
+    assert (f"reading: {sentence}" in str(report)) == noted

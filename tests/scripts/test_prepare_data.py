@@ -189,8 +189,8 @@ def test_repairs_are_applied_listed_and_kept(run: Run, tmp_path: Path) -> None:
     (tmp_path / "faulty.csv").write_text(csv(lines=FAULTY))
     done = run("faulty.csv", "--contract=ES", "--repair=widen,drop_non_finite")
     assert done.code == 0, done.err
-    assert "repaired: drop_non_finite: 1 row with a price or volume that is not a finite number" in done.out
-    assert "repaired: widen: 1 row whose high or low lies inside the body, first row 50" in done.out
+    assert "reading: drop_non_finite: 1 row with a price or volume that is not a finite number" in done.out
+    assert "reading: widen: 1 row whose high or low lies inside the body, first row 50" in done.out
     bars = read_bars("market.parquet")
     assert len(bars) == 299 and bars.high[50] == 5210
     provenance = stored_provenance("market.parquet")
@@ -232,7 +232,7 @@ def test_rolls_are_marked_where_open_interest_tells_of_them(run: Run, tmp_path: 
     assert "│ roll" in run("rolls.csv", "--contract=ES", "--check").out
     done = run("rolls.csv", "--contract=ES", "--mark-rolls")
     assert done.code == 0, done.err
-    assert "repaired: mark_rolls: 1 row marked as a roll by open interest, first row 300" in done.out
+    assert "reading: mark_rolls: 1 row marked as a roll by open interest, first row 300" in done.out
     bars = read_bars("market.parquet")
     assert bars.roll_gap is not None
     assert np.flatnonzero(bars.roll_gap).tolist() == [300]
