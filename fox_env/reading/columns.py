@@ -84,7 +84,8 @@ def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -
     label = hints.label or ("open" if dated else layout.dialect.label)
     if layout.dialect.name == "databento":
         interval = interval or _record_length(table)
-    if label == "open" and not interval:
+    counted = label == "open" and not interval
+    if counted:
         interval = usual_interval(parsed.ns)
     if parsed.utc or plain(times[-1]).endswith("_utc"):
         return Stamps(table, parsed.ns, label, interval)
@@ -97,9 +98,7 @@ def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -
     if dated or (label == "open" and interval >= _DAY_NS):
         return Stamps(table, parsed.ns, label, interval, zone, dated)
     utc = wall_to_utc(parsed.ns, zone, lambda row, message: table.error(row, column, message))
-    if label == "open" and interval == usual_interval(parsed.ns):
-        interval = usual_interval(utc)
-    return Stamps(table, utc, label, interval)
+    return Stamps(table, utc, label, usual_interval(utc) if counted else interval)
 
 
 def usual_interval(ns: Int) -> int:
@@ -115,17 +114,14 @@ def usual_interval(ns: Int) -> int:
     return int(values[counts.argmax()])
 
 
-def bar_closes(stamps: Stamps, interval: int = 0) -> Int:
-    """Return the close of every bar in ns UTC; `interval`, if not 0, replaces that of the rows."""
-    shift = 0
-    if stamps.label == "open":
-        shift = interval or stamps.interval
-        if shift == 0:
-            raise DataError(
-                f"{stamps.table.source}: times of the bar's open need at least two rows to find the interval; "
-                "give more rows or pass label='close'."
-            )
-    closes = stamps.ns + shift
+def bar_closes(stamps: Stamps) -> Int:
+    """Return the close of every bar in ns UTC."""
+    if stamps.label == "open" and stamps.interval == 0:
+        raise DataError(
+            f"{stamps.table.source}: times of the bar's open need at least two rows to find the interval; "
+            "give more rows or pass label='close'."
+        )
+    closes = stamps.ns + (stamps.interval if stamps.label == "open" else 0)
     if stamps.zone is None:
         return closes
     return wall_to_utc(
@@ -133,7 +129,7 @@ def bar_closes(stamps: Stamps, interval: int = 0) -> Int:
     )
 
 
-def parse_bars(stamps: Stamps, layout: Layout, hints: Hints, interval: int = 0) -> BarColumns:
+def parse_bars(stamps: Stamps, layout: Layout, hints: Hints) -> BarColumns:
     """Parse all columns of bars.
 
     Raises
@@ -142,7 +138,7 @@ def parse_bars(stamps: Stamps, layout: Layout, hints: Hints, interval: int = 0) 
         A cell is not a number, or prices look scaled and nobody has said so.
     """
     table, roles = stamps.table, layout.roles
-    ts = bar_closes(stamps, interval)
+    ts = bar_closes(stamps)
     scaled = hints.price_scale is not None
     values = {
         role: numbers(table, roles[role], layout.dialect, None if role == "volume" else scaled)
@@ -176,52 +172,52 @@ def canonical_events(table: Table, layout: Layout, hints: Hints) -> Table:
     """Return trades or quotes under the names and types of :func:`fox_env.reading.events.events_of`."""
     import polars as pl
 
-    stamps = read_stamps(table, layout, hints)
+    stamps = read_stamps(table, layout, replace(hints, label="close"))  # an event has no length
     table, roles = stamps.table, layout.roles
-    ns = (
-        bar_closes(stamps) if stamps.label == "close" else bar_closes(stamps) - 1
-    )  # the last instant of the bar
     scaled = hints.price_scale is not None
     values = {
         name: numbers(table, roles[name], layout.dialect, None if "size" in name else scaled)
         for name in ("price", "size", "bid", "ask", "bid_size", "ask_size")
         if name in roles
     }
-    if "price" in values and "size" in values and layout.dialect.check == "zero_volume":
-        del values["size"]
+    if layout.dialect.check == "zero_volume":
+        values.pop("size", None)
     quoted: dict[str, Float] = {name: values[name] for name in values if "size" not in name}
     factor = _price_factor(table, quoted, layout, hints)
-    columns = [pl.Series("ts", ns).cast(pl.Datetime("ns", "UTC"))]
+    columns = [pl.Series("ts", bar_closes(stamps)).cast(pl.Datetime("ns", "UTC"))]
     columns += [pl.Series(name, factor(array) if name in quoted else array) for name, array in values.items()]
     for column in table.frame.columns:
         name = layout.dialect.extra.get(plain(column))
         if name is not None:
             columns.append(pl.Series(name, numbers(table, column, layout.dialect)))
-    if "side" in roles:
-        columns.append(_sides(table, roles["side"]))
+    if "side" in roles and (sides := _sides(table, roles["side"], layout)) is not None:
+        columns.append(sides)
     if "reset" in table.frame.columns and _is_boolean(table.frame["reset"]):
         columns.append(table.frame["reset"])
     return replace(table, frame=pl.DataFrame(columns), kind="trades" if "price" in values else "quotes")
 
 
-_SIDES = {
-    "b": 1, "buy": 1, "bid": 1, "2": 1, "1": -1, "+1": 1,
-    "a": -1, "s": -1, "sell": -1, "ask": -1, "-1": -1,
-}  # fmt: skip
+_SIDES = {"b": 1, "buy": 1, "buyer": 1, "s": -1, "sell": -1, "seller": -1}
+_SIGNS = {"1": 1, "+1": 1, "-1": -1}
+_AT_QUOTES = {"2": 1, "1": -1}
+"""At the ask and at the bid, in files of trades with depth."""
 
 
-def _sides(table: Table, column: str) -> pl.Series:
-    """Return the aggressor: 1 buyer, -1 seller, 0 unknown."""
+def _sides(table: Table, column: str, layout: Layout) -> pl.Series | None:
+    """Return the aggressor: 1 buyer, -1 seller, 0 unknown; None where the column's words are not certain."""
     import polars as pl
 
     series = table.frame[column]
     if series.dtype == pl.Int8:
         return series.alias("side")
     text = series.cast(pl.String).str.strip_chars().str.to_lowercase()
-    known = set(text.drop_nulls().unique().to_list())
-    signed = known <= {"1", "-1", "0", "+1"} and "-1" in known
-    codes = {**_SIDES, "1": 1} if signed else _SIDES
-    mapped = [codes.get(word, 0) if word is not None else 0 for word in text.to_list()]
+    words = set(text.drop_nulls().unique().to_list())
+    codes = _SIGNS if "-1" in words else _SIDES
+    if layout.dialect.check == "microseconds":
+        codes = _AT_QUOTES
+    if not words & codes.keys():
+        return None
+    mapped = [0 if word is None else codes.get(word, 0) for word in text.to_list()]
     return pl.Series("side", mapped, dtype=pl.Int8)
 
 

@@ -72,8 +72,8 @@ class Dialect:
         What to say of the zone in the documentation.
     starts : tuple of str
         The first names of the header, as written.
-    has, lacks : frozenset of str
-        Plain names that the header must hold, and must not.
+    has : frozenset of str
+        Plain names that the header must hold.
     fields : str
         For layouts without a header: a pattern over the kinds of the fields, see :func:`field_kind`.
     delimiter : str, optional
@@ -99,7 +99,6 @@ class Dialect:
     zone_note: str = "tz= needed"
     starts: tuple[str, ...] = ()
     has: frozenset[str] = frozenset()
-    lacks: frozenset[str] = frozenset()
     fields: str = ""
     delimiter: str | None = None
     order: tuple[str, ...] = ()
@@ -114,7 +113,7 @@ class Dialect:
             return False
         known = {plain(name) for name in names}
         start = tuple(names[: len(self.starts)])
-        return start == self.starts and self.has <= known and not self.lacks & known
+        return start == self.starts and self.has <= known
 
     def fits_row(self, fields: Sequence[str], delimiter: str) -> bool:
         """Whether a row of a file without a header belongs to this dialect."""

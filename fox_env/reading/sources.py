@@ -74,7 +74,7 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     from fox_env.reading.frames import frame_table, is_frame
 
     if is_frame(source):
-        yield from map(_of_the_vendor, _by_instrument(*find_layout(frame_table(source), hints), hints))
+        yield from map(_of_the_vendor, _by_instrument(*find_layout(frame_table(source), hints)))
         return
     if not isinstance(source, str | Path):
         raise ConfigError(
@@ -125,13 +125,12 @@ def _content_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
         return
     read = {"dbn": read_dbn, "parquet": parquet_table, "arrow": arrow_table}[content.kind]
     table = read(content.data, content.source)
-    yield from _by_instrument(*find_layout(table, hints), hints)
+    yield from _by_instrument(*find_layout(table, hints))
 
 
 def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
     text = open_text(content)
     member = Path(content.name).stem if content.member else None
-    del content  # frees the bytes that the text has a clean copy of
     if not text.headed and not hints.columns and (lean := _lean_piece(text, hints)) is not None:
         yield lean
         return
@@ -144,7 +143,7 @@ def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
             yield Piece(*find_layout(_without_empty_rows(side), hints, given=text.dialect))
         return
     found, layout = find_layout(table, hints, None if text.headed else text.sample[0], text.dialect)
-    for piece in _by_instrument(found, layout, hints):
+    for piece in _by_instrument(found, layout):
         named = piece.table.symbol is not None or member is None
         yield piece if named else replace(piece, table=replace(piece.table, symbol=member))
 
@@ -211,7 +210,7 @@ def _since_midnight(table: Table, day: str) -> pl.Series:
     return pl.Series("time", counts + start).cast(pl.Datetime("ms")).dt.cast_time_unit("ns")
 
 
-def _by_instrument(table: Table, layout: Layout, hints: Hints) -> Iterator[Piece]:
+def _by_instrument(table: Table, layout: Layout) -> Iterator[Piece]:
     """Part the rows by the column that names the instrument, if there is one."""
     import polars as pl
 

@@ -335,3 +335,27 @@ def test_lean_equities_need_the_callers_word_on_their_scale_and_futures_do_not(
     bars = read_bars(path, tz="America/New_York", price_scale=1e-4)
     assert bars.close.tolist() == [471.25, 471.25]
     assert bars.ts[0] == np.datetime64("2024-01-02T14:31", "ns").astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("words", "bought"),
+    [(("buy", "SELL", "buy"), 4.0), (("B", "S", "B"), 4.0), (("1", "-1", "1"), 4.0), (("x", "y", "x"), None)],
+)
+def test_the_aggressor_is_taken_from_words_that_are_certain(
+    tmp_path: Path, words: tuple[str, ...], bought: float | None
+) -> None:
+    text = "time,price,size,side\n" + "".join(
+        f"{1715248800 + i},{100 - i},{i + 1},{word}\n" for i, word in enumerate(words)
+    )
+    bars = read_bars(put(tmp_path, text), bars="1min")
+    assert bars.extra["side_inferred"].tolist() == [0.0 if bought else 1.0]
+    if bought:
+        assert bars.extra["buy_volume"].tolist() == [bought]
+
+
+def test_ticks_of_metatrader_keep_their_times(tmp_path: Path) -> None:
+    text = "<DATE>\t<TIME>\t<BID>\t<ASK>\n" + "".join(
+        f"2024.05.09\t10:00:{second:02}.250\t{100 + second}\t{101 + second}\n" for second in (1, 2, 59)
+    )
+    bars = read_bars(put(tmp_path, text), tz="UTC", bars="1min")
+    assert bars.ts.tolist() == [T0 + MINUTE] and bars.close.tolist() == [159.5]
