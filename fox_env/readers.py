@@ -187,6 +187,8 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
     """
     import polars as pl
 
+    from fox_env.reading.guard import remember_written
+
     columns: dict[str, NDArray[Any]] = {name: getattr(bars, name) for name in PRICES}
     columns |= {"session_end": bars.session_end, "gap": bars.gap}
     if bars.volume is not None:
@@ -200,6 +202,7 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
         )
     except OSError as error:
         raise DataError(f"{path}: the file cannot be written: {error.strerror or error}.") from error
+    remember_written(Path(path))
 
 
 def _hints(

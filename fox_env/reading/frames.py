@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fox_env.errors import DataError
+from fox_env.reading.guard import is_readable
 from fox_env.reading.stored import restore
 from fox_env.reading.table import Table
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 _MAX_CELLS = 1 << 30
 """Most cells of a file: bounds the memory that a few highly compressed bytes can claim."""
 
-_READ = "import io, sys, polars; getattr(polars, sys.argv[1])(io.BytesIO(sys.stdin.buffer.read()))"
 _STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -43,6 +41,8 @@ def parquet_table(data: bytes, source: str) -> Table:
         rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
         if rows * width > _MAX_CELLS:
             raise DataError(f"{source}: holds more than {_MAX_CELLS:,} cells; split it.")
+        if not is_readable("read_parquet", data):
+            raise OSError
         frame = pl.read_parquet(io.BytesIO(data))
         metadata = pl.read_parquet_metadata(io.BytesIO(data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
@@ -67,26 +67,12 @@ def arrow_table(data: bytes, source: str) -> Table:
     try:
         if not file and not data.endswith(_STREAM_END):  # else a stream cut between batches lacks rows
             raise OSError
-        _try_elsewhere(read.__name__, data)
+        if not is_readable(read.__name__, data):
+            raise OSError
         frame = read(io.BytesIO(data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         raise DataError(f"{source}: the Arrow data are cut short or damaged; write the file again.") from None
     return polars_table(frame, source)
-
-
-def _try_elsewhere(reader: str, data: bytes) -> None:
-    """Read data in a process of its own first: a damaged length makes polars end the process it runs in.
-
-    Raises
-    ------
-    OSError
-        The reading failed there.
-    """
-    if not sys.executable:  # an embedded interpreter
-        return
-    command = [sys.executable, "-P", "-c", _READ, reader]
-    if subprocess.run(command, input=data, capture_output=True, check=False).returncode:
-        raise OSError
 
 
 def frame_table(frame: object) -> Table:

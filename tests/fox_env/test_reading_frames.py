@@ -257,7 +257,7 @@ def damaged(data: bytes, count: int) -> list[bytes]:
 @pytest.mark.parametrize(
     ("kind", "read", "write", "count"),
     [
-        ("Parquet", parquet_table, pl.DataFrame.write_parquet, 60),
+        ("Parquet", parquet_table, pl.DataFrame.write_parquet, 4),
         ("Arrow", arrow_table, pl.DataFrame.write_ipc, 4),
         ("Arrow", arrow_table, pl.DataFrame.write_ipc_stream, 4),
     ],
@@ -275,17 +275,60 @@ def test_damaged_files_give_a_table_or_one_sentence(kind: str, read: Any, write:
     assert set(sentences) == {f"f: the {kind} data are cut short or damaged; write the file again."}
 
 
-def test_a_length_that_makes_polars_end_the_process_is_one_sentence() -> None:
+def with_a_fatal_length(kind: str) -> bytes:
+    """Return data that make polars end the process."""
     word = "a word of more than twelve letters"
+    frame = pl.DataFrame({"text": [f"{word} {i:04}" for i in range(100)]})
     file = io.BytesIO()
-    pl.DataFrame({"text": [f"{word} {i:04}" for i in range(100)]}).write_ipc_stream(
-        file, compression="uncompressed"
-    )
-    data, size = bytearray(file.getvalue()), (100 * (len(word) + 5)).to_bytes(8, "little")
-    place = data.index(size)  # the length of the buffer of the letters
-    data[place : place + 8] = (1 << 55).to_bytes(8, "little")
-    with pytest.raises(DataError, match="the Arrow data are cut short or damaged"):
-        arrow_table(bytes(data), "f")
+    if kind == "arrow":
+        frame.write_ipc_stream(file, compression="uncompressed")
+        sound = (100 * (len(word) + 5)).to_bytes(8, "little")  # the length of the buffer of the letters
+        fatal = (1 << 55).to_bytes(8, "little")
+    else:
+        frame.write_parquet(file)
+        sound, fatal = (
+            b"\x2c\x15\xc8\x01\x15",
+            b"\x2c\x15\xc9\x01\x15",
+        )  # the values of a page: 100 become -101
+    assert sound in file.getvalue()
+    return file.getvalue().replace(sound, fatal, 1)
+
+
+@pytest.mark.parametrize(("kind", "read"), [("arrow", arrow_table), ("parquet", parquet_table)])
+def test_a_length_that_makes_polars_end_the_process_is_one_sentence(kind: str, read: Any) -> None:
+    with pytest.raises(DataError, match=f"the {kind.capitalize()} data are cut short or damaged"):
+        read(with_a_fatal_length(kind), "f")
+
+
+def test_sound_files_are_tried_once_and_those_written_here_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Bars
+) -> None:
+    tries: list[Any] = []
+    run = subprocess.run
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        tries.append(arguments)
+        return run(*arguments, **options)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(subprocess, "run", counted)
+    parquet(tmp_path / "foreign", reference())
+    write_bars(expected, tmp_path / "own")
+    for _ in range(2):
+        same(read_bars(tmp_path / "foreign"), expected)
+        same(read_bars(tmp_path / "own"), expected)
+    assert len(tries) == 1
+
+
+def test_where_no_process_can_be_started_files_are_read_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Bars
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(subprocess, "run", refuse)
+    same(read_bars(parquet(tmp_path / "bars", reference())), expected)
 
 
 def test_an_arrow_stream_without_its_end_is_refused_though_whole_batches_are_left() -> None:
