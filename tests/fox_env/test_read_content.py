@@ -15,7 +15,7 @@ import pytest
 import zstandard
 from market_files import GOOD, HEADER, MINUTE, T0, put
 
-from fox_env.errors import DataError
+from fox_env.errors import ConfigError, DataError
 from fox_env.readers import list_symbols, read_bars, read_symbols
 from fox_env.reading import content
 
@@ -197,3 +197,12 @@ def test_five_million_bars_are_read_in_less_than_two_gigabytes(tmp_path: Path) -
     )  # fmt: skip
     rows, peak = map(int, run.stdout.split())
     assert rows == 5_000_000 and peak < 2_000
+
+
+def test_zstandard_data_without_its_package_name_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path, zstandard.compress(GOOD.encode()))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ConfigError, match=r"need the package zstandard; install fox-futures\[data\]"):
+        read_bars(path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from market_files import MINUTE, T0, put, table
 
 from fox_env.errors import DataError
@@ -191,3 +194,47 @@ def test_a_quoted_cell_over_two_lines_makes_the_line_of_a_row_unknown(tmp_path: 
 def test_a_first_line_too_long_for_a_header_is_refused(tmp_path: Path, header: str) -> None:
     with pytest.raises(DataError, match="line 1 is too long for the header of a table"):
         read_bars(put(tmp_path, header + "\n1,2,3,4,5\n"))
+
+
+SPELLINGS = (
+    ("Time", "%Y-%m-%d %H:%M:%S"),
+    ("ts", "%Y-%m-%dT%H:%M:%SZ"),
+    ("datetime", "%Y/%m/%d %H:%M"),
+    ("Date;Time", "%Y.%m.%d;%H:%M:%S"),
+    ("Date;Time", "%Y%m%d;%H%M%S"),
+    ("timestamp", "%Y%m%d %H%M%S"),
+    ("timestamp", "%s"),
+)
+
+
+@given(
+    spelling=st.sampled_from(SPELLINGS),
+    delimiter=st.sampled_from(",;\t|"),
+    end=st.sampled_from(["\n", "\r\n", "\r", "\n\n", " \n"]),
+    mark=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+    closes=st.lists(
+        st.floats(-1e9, 1e9).filter(lambda price: price == 0 or abs(price) > 1e-9), min_size=2, max_size=30
+    ),
+    start=st.integers(0, 50_000_000),
+)
+def test_no_spelling_loses_or_changes_a_row(
+    tmp_path_factory: pytest.TempPathFactory,
+    spelling: tuple[str, str],
+    delimiter: str,
+    end: str,
+    mark: bytes,
+    closes: list[float],
+    start: int,
+) -> None:
+    name, pattern = spelling
+    first = datetime(1995, 1, 1, tzinfo=UTC) + timedelta(minutes=start // 2)
+    times = [first + timedelta(minutes=i) for i in range(len(closes))]
+    lines = [f"{name};Open;High;Low;Close;Turnover".replace(";", delimiter)]
+    for time, close in zip(times, closes, strict=True):
+        stamp = str(int(time.timestamp())) if pattern == "%s" else time.strftime(pattern)
+        cells = [*stamp.split(";"), *([repr(close)] * 4), repr(close)]
+        lines.append(delimiter.join(cells))
+    path = put(tmp_path_factory.mktemp("spelling"), mark + (end.join(lines) + end).encode())
+    bars = read_bars(path, tz="UTC")
+    assert bars.ts.tolist() == [int(time.timestamp()) * 1_000_000_000 for time in times]
+    assert bars.close.tolist() == bars.open.tolist() == bars.extra["Turnover"].tolist() == closes
