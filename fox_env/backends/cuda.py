@@ -173,6 +173,7 @@ class CudaBackend:
         finalize(self, self._context.release, driver.cuStreamDestroy, stream)
         self._staging: dict[str, DeviceMemory] = {}
         self._host = None if torch_output else PinnedMemory(self._context, plan.output_bytes)
+        self._block: Any = None
         self._outputs = self._make_outputs()
         self._wait()
 
@@ -335,7 +336,8 @@ class CudaBackend:
     def close(self) -> None:
         """Free the buffers; the batch's own memory goes with the last tensor that views it."""
         self._wait()
-        self._outputs = {}
+        self._outputs, self._block = {}, None
+        del self._memory
         for memory in (self._faults, self._host, *self._market_table, *self._staging.values()):
             if memory is not None:
                 memory.free()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -368,3 +369,23 @@ class TestFaults:
         with pytest.raises(FoxError, match="closed"):
             env.step(tensors(rows(LONG, 4096)))
         assert free - torch.cuda.mem_get_info()[0] < 300 * 2**20  # one batch holds more
+
+    def test_tensors_outlive_their_environment(self) -> None:
+        env = on_gpu(64, copy=False)
+        obs, _ = env.reset(seed=0)
+        kept = obs.clone()
+        env.close()
+        del env
+        others = [on_gpu(64) for _ in range(4)]  # would reuse freed memory
+        for other in others:
+            other.reset(seed=1)
+        assert torch.equal(obs, kept)
+
+    def test_another_thread_may_step(self) -> None:
+        env = on_gpu(33)
+        twin = on_gpu(33)
+        env.reset(seed=0)
+        twin.reset(seed=0)
+        with ThreadPoolExecutor(1) as pool:
+            there = pool.submit(lambda: env.step(tensors(rows(LONG, 33)))[0].cpu()).result()
+        assert torch.equal(there, twin.step(tensors(rows(LONG, 33)))[0].cpu())
