@@ -23,7 +23,7 @@ ROLES = (
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "time": (
-        "ts", "timestamp", "datetime", "date_time", "ts_event", "open_time", "close_time", "time_utc",
+        "ts", "timestamp", "datetime", "date_time", "ts_event", "open_time", "close_time", "unix", "epoch",
         "__index_level_0__", "日期时间", "data_hora",
     ),
     "date": ("date", "data", "日期", "交易日期", "fecha", "datum", "trade_date"),
@@ -180,6 +180,11 @@ DIALECTS: tuple[Dialect, ...] = (
         "open_time,open,high,low,close,volume,close_time,quote_volume,count,taker_buy_volume",
         zone="UTC", zone_note="UTC", has=frozenset(("open_time", "close_time", *BAR_ROLES)),
         roles={"open_time": "time"}, extra={"close_time": None, "ignore": None},
+    ),
+    Dialect(
+        "polygon", "Polygon flat files", "`window_start`", "open",
+        "ticker,volume,open,close,high,low,window_start,transactions",
+        zone="UTC", zone_note="UTC", has=frozenset(("window_start", *BAR_ROLES)), roles={"window_start": "time"},
     ),
     Dialect(
         "metatrader", "MetaTrader 5", "header starts with `<DATE>`", "open",
