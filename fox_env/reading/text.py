@@ -194,7 +194,7 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
         try:
             frame = _polars_csv(text, dict.fromkeys(schema, pl.String()))
         except faults as error:
-            _refuse_ragged(text)
+            _check_lines(text)
             raise DataError(
                 f"{text.source}: is not a regular table: {str(error).splitlines()[0]}; export it again."
             ) from None
@@ -203,17 +203,19 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
     ends = text.rows.count(b"\n") + (not text.rows.endswith(b"\n"))
     lines = np.flatnonzero(~blank).astype(np.int64) + text.first_line
     full = len(lines) * (len(text.names) - 1)
-    if text.rows.count(text.delimiter.encode()) != full or b'"' in text.rows:
-        _refuse_ragged(text)
+    notes = []
+    if text.skipped:
+        notes.append(f"{text.skipped} line{'s' if text.skipped > 1 else ''} above the header left out")
+    regular = text.rows.count(text.delimiter.encode()) == full and b'"' not in text.rows
+    if not regular and (empty := _check_lines(text)):
+        notes.append(f"{empty:,} line{'s' if empty > 1 else ''} of delimiters only left out")
     if blank.any():
         frame = frame.filter(~pl.Series(blank))
     if frame.height == 0:
         raise DataError(f"{text.source}: there are no rows; give at least one bar.")
     # A quoted cell that spans lines makes the line of a row unknown.
     known = lines if ends == len(blank) else None
-    above = f"{text.skipped} line{'s' if text.skipped > 1 else ''} above the header left out"
-    notes = (above,) if text.skipped else ()
-    return Table(text.source, frame, known, notes=notes, delimiter=text.delimiter)
+    return Table(text.source, frame, known, notes=tuple(notes), delimiter=text.delimiter)
 
 
 def _polars_csv(text: TextRows, schema: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -233,15 +235,16 @@ def _is_numeric(text: TextRows, position: int) -> bool:
     return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
 
 
-def _refuse_ragged(text: TextRows) -> None:
-    """Refuse the first line whose number of fields is not that of the columns."""
+def _check_lines(text: TextRows) -> int:
+    """Refuse the first line whose number of fields is not that of the columns; count lines of delimiters only."""
     width = len(text.names)
     what = "the header names" if text.headed else "the first row has"
     reader = csv.reader(_lines(text.rows), delimiter=text.delimiter, strict=True)
-    line = text.first_line
+    line, empty = text.first_line, 0
     try:
         for fields in reader:
             blank = not any(field.strip() for field in fields)
+            empty += blank and len(fields) > 1
             if len(fields) != width and not blank:
                 raise DataError(
                     f"{text.source}: {what} {width} columns but line {line} has {len(fields)} "
@@ -253,6 +256,7 @@ def _refuse_ragged(text: TextRows) -> None:
         raise DataError(
             f"{text.source}: line {line} is not a regular row: {error}; correct or remove the line."
         ) from None
+    return empty
 
 
 def _lines(rows: bytes) -> Iterator[str]:

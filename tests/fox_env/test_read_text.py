@@ -78,6 +78,18 @@ def test_blank_lines_are_skipped_but_counted(tmp_path: Path) -> None:
     assert len(read_bars(put(tmp_path, text.replace("x", "1.5")))) == 2
 
 
+def test_lines_without_any_cell_are_left_out_and_told(tmp_path: Path) -> None:
+    text = "time,open,high,low,close\n1715248800,1,2,0.5,1.5\n,,,,\n1715248860,1,2,0.5,1.5\n,,,,\n"
+    bars = read_bars(put(tmp_path, text))
+    assert len(bars) == 2 and bars.repairs == ("2 lines of delimiters only left out",)
+
+
+def test_lines_above_the_header_are_left_out_and_told(tmp_path: Path) -> None:
+    text = "sep=;\n# from a terminal\nts;open;high;low;close\n1715248800;1;2;0.5;1.5\n"
+    bars = read_bars(put(tmp_path, text))
+    assert len(bars) == 1 and bars.repairs == ("2 lines above the header left out",)
+
+
 # --- encodings and numbers -----------------------------------------------------------------------
 
 EURO = "Data;Abertura;Máxima;Mínima;Fechamento;Volume\n"
