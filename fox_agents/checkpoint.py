@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,12 @@ __all__ = [
 Arrays = dict[str, npt.NDArray[Any]]
 
 FORMAT = 1
+_TRADED = (
+    "symbol", "tick_size", "multiplier", "fee_per_side", "fee_rate", "maker_fee", "initial_margin",
+    "maintenance_margin", "currency", "timezone", "session",
+)  # fmt: skip
+"""Fields of a contract that a run depends on; the others say where its numbers come from."""
+
 STATE = "state.json"
 
 
@@ -139,12 +144,14 @@ def require_same(what: str, saved: Mapping[str, Any], current: Mapping[str, Any]
 
 
 def market_fingerprint(market: Market) -> dict[str, Any]:
-    """What identifies the data of a market: its contract, length, and a digest of bars and features."""
+    """What identifies the data of a market: its contract's money rules, length, and a digest of bars and features."""
     bars, digest = market.bars, hashlib.sha256()
-    for array in (bars.ts, bars.open, bars.high, bars.low, bars.close, bars.volume, market.features):
+    prices = (bars.open, bars.high, bars.low, bars.close, bars.volume, bars.roll_gap)
+    for array in (bars.ts, *prices, bars.gap, bars.session_end, market.features):
         if array is not None:
             digest.update(np.ascontiguousarray(array).tobytes())
-    return {"contract": asdict(market.contract), "bars": len(market), "digest": digest.hexdigest()}
+    contract = {name: getattr(market.contract, name) for name in _TRADED}
+    return {"contract": contract, "bars": len(market), "digest": digest.hexdigest()}
 
 
 def batch_fingerprint(markets: Sequence[Market], market_of: npt.NDArray[Any]) -> dict[str, Any]:

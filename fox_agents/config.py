@@ -125,6 +125,10 @@ class DataConfig:
     """Time zone of the stamps in `file`; none: as the file says."""
     label: str | None = None
     """Whether a bar of `file` is stamped at its ``open`` or its ``close``; none: as the file says."""
+    symbol: str | None = None
+    """Instrument of a `file` that holds several."""
+    bars: str | None = None
+    """Bar size for a `file` of trades, quotes or finer bars, such as ``5min``; none: as the file says."""
     validation_fraction: float = 0.25
     """Share of the bars, the latest, kept for validation."""
     embargo: int = 240

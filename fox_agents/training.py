@@ -59,18 +59,17 @@ def load_market(data: DataConfig) -> Market:
     """Market named by a configuration; ConfigError unless exactly one of file and synthetic is given."""
     if (data.file is None) == (data.synthetic is None):
         raise ConfigError("give exactly one of data.file (--data FILE) and data.synthetic (--synthetic NAME)")
-    if data.synthetic is not None and (data.tz, data.label) != (None, None):
+    hints: dict[str, Any] = {name: getattr(data, name) for name in ("tz", "label", "symbol", "bars")}
+    hints = {name: value for name, value in hints.items() if value is not None}
+    if data.synthetic is not None and hints:
         raise ConfigError(
-            "data.tz and data.label (--tz, --label) describe a file; leave them out with --synthetic"
+            f"{', '.join(f'data.{name}' for name in hints)} describe a file; leave them out with --synthetic"
         )
     if data.synthetic is not None:
         return synthetic.from_name(data.synthetic)
     assert data.file is not None
     if not Path(data.file).is_file():
         raise ConfigError(f"no data file {data.file}; check the path given to --data")
-    hints: dict[str, Any] = {
-        key: value for key, value in {"tz": data.tz, "label": data.label}.items() if value is not None
-    }
     return Market.from_file(data.file, contract=data.contract, **hints)
 
 

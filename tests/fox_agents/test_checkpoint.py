@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from fox_agents.checkpoint import (
     CheckpointError,
     CheckpointStore,
     atomic_directory,
+    market_fingerprint,
     read_arrays,
     read_state,
     require_same,
     write_arrays,
     write_state,
 )
+from fox_env import synthetic
 
 
 def save(directory: Path, value: float) -> None:
@@ -139,6 +142,18 @@ def test_damage_is_named(tmp_path: Path) -> None:
 def test_an_index_cannot_point_outside_its_directory(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text('{"last": {"directory": "../../etc", "step": 1, "score": null}}')
     assert CheckpointStore(tmp_path).find("last") == tmp_path / "etc"
+
+
+def test_data_are_the_same_while_money_and_bars_are() -> None:
+    market = synthetic.martingale(seed=0, sessions=1)
+    mine = market_fingerprint(market)
+    reworded = replace(market, contract=replace(market.contract, source="another page"))
+    assert market_fingerprint(reworded) == mine
+    dearer = replace(market, contract=replace(market.contract, fee_per_side=9.0))
+    gaps = np.zeros(len(market))
+    gaps[7] = 1.0
+    rolled = replace(market, bars=replace(market.bars, roll_gap=gaps))
+    assert market_fingerprint(dearer) != mine != market_fingerprint(rolled)
 
 
 def test_the_first_difference_is_named() -> None:

@@ -341,6 +341,10 @@ def test_validation_comes_after_training_and_the_embargo() -> None:
         (DataConfig(file="a.csv", synthetic="regimes"), "exactly one of"),
         (DataConfig(file="/no/such/bars.csv"), "no data file /no/such/bars.csv"),
         (DataConfig(synthetic="regime"), "regimes"),
+        (
+            DataConfig(synthetic="regimes", symbol="ES", bars="5min"),
+            r"data\.symbol, data\.bars describe a file",
+        ),
     ],
 )
 def test_data_mistakes_are_named(data: DataConfig, message: str) -> None:
