@@ -85,7 +85,7 @@ def open_text(content: Content) -> TextRows:
     top = start
     start, fields = _skip_preamble(data, start, delimiter)
     if _is_headless(fields):
-        sample = _split(data[start:], delimiter, _SAMPLE_LINES)
+        sample = _split(data, start, delimiter, _SAMPLE_LINES)
         names = [f"column_{i}" for i in range(len(fields))]
         return TextRows(source, data[start:], line_of(data, start), names, names, False, delimiter, sample)
     skipped = sum(bool(line.strip()) for line in data[top:start].split(b"\n"))
@@ -103,7 +103,7 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
         )
     written = [name.strip() for name in next(csv.reader([header.decode()], delimiter=delimiter), [""])]
     rows_at, dialect, instruments = end + 1, None, None
-    sample = _split(data[rows_at:], delimiter, _SAMPLE_LINES)
+    sample = _split(data, rows_at, delimiter, _SAMPLE_LINES)
     if written[0] == "Price" and sample and sample[0][0].strip() == "Ticker":
         rows_at, written, instruments = _three_row_header(data, rows_at, written, sample)
         sample, dialect = sample[2:], YFINANCE
@@ -264,10 +264,10 @@ def _lines(rows: bytes) -> Iterator[str]:
     return (line.decode() for line in io.BytesIO(rows))
 
 
-def _split(rows: bytes, delimiter: str, count: int) -> list[list[str]]:
-    """Return the fields of the first rows that are not blank."""
-    cut = rows[: count * 2_048]
-    if len(cut) < len(rows) and (end := cut.rfind(b"\n")) >= 0:
+def _split(data: bytes, start: int, delimiter: str, count: int) -> list[list[str]]:
+    """Return the fields of the first rows from a position on that are not blank."""
+    cut = data[start : start + count * 2_048]
+    if start + len(cut) < len(data) and (end := cut.rfind(b"\n")) >= 0:
         cut = cut[:end]
     found: list[list[str]] = []
     try:
@@ -318,7 +318,7 @@ def _skip_preamble(data: bytes, start: int, delimiter: str) -> tuple[int, list[s
     for _ in range(_PREAMBLE_LINES):
         end = data.find(b"\n", position)
         end = len(data) if end < 0 else end
-        fields = _split(data[position:end], delimiter, 1)
+        fields = _split(data[position:end], 0, delimiter, 1)
         if fields:
             first = first or (position, fields[0])
             roles = {role_of(name) for name in fields[0]} - {None}
