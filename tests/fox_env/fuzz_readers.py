@@ -1,7 +1,8 @@
 """Fuzz the readers: damaged look-alikes and real files give bars or one sentence, soon and in little memory.
 
 Run as a script: ``python tests/fox_env/fuzz_readers.py --minutes 10 --seed 1``. A case that fails is written
-to ``--save`` (default: the current folder) with its seed.
+to ``--save`` (default: the current folder) with its seed; ``fuzz-running.txt`` there holds the seed of the case
+that ended or stopped the process, if one did.
 """
 
 from __future__ import annotations
@@ -272,9 +273,11 @@ def main() -> int:
     parser.add_argument("--save", type=Path, default=Path("."))
     options = parser.parse_args()
     sources, counts = seeds(real=True), {"read": 0, "refused": 0, "failed": 0}
+    running = options.save / "fuzz-running.txt"
     end, seed = time.monotonic() + 60 * options.minutes, options.seed * 1_000_000
     with tempfile.TemporaryDirectory() as name:
         while time.monotonic() < end:
+            running.write_text(f"{seed}\n")
             outcome, path, used = run_case(sources, seed, Path(name))
             counts[outcome.partition(":")[0]] += 1
             if outcome.startswith("failed"):
@@ -282,6 +285,7 @@ def main() -> int:
                 kept.write_bytes(path.read_bytes())
                 print(f"seed {seed}, {kept}, {used}: {outcome}", flush=True)
             seed += 1
+    running.unlink(missing_ok=True)
     print(", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()))
     return 1 if counts["failed"] else 0
 
