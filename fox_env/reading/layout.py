@@ -95,7 +95,7 @@ def find_layout(
     DataError
         There is no time, price bar, trade or quote in the table, or it is not of the format asked for.
     """
-    for dialect in [given] if given else _candidates(table, hints, row):
+    for dialect in _candidates(table, hints, row, given):
         named = table
         if row is not None and not hints.columns:
             names = dialect.order[: table.frame.width]
@@ -116,18 +116,19 @@ def find_layout(
     )
 
 
-def _candidates(table: Table, hints: Hints, row: Sequence[str] | None) -> Iterator[Dialect]:
+def _candidates(
+    table: Table, hints: Hints, row: Sequence[str] | None, given: Dialect | None
+) -> Iterator[Dialect]:
     if row is not None and hints.columns:
         yield Dialect("csv", "", "", "close", "")
         return
-    for dialect in DIALECTS:
+    for dialect in [given] if given else DIALECTS:
         if hints.format in _TEXT_FORMATS and dialect.name != hints.format:
             continue
-        fits = (
-            dialect.fits_header(table.frame.columns)
-            if row is None
-            else dialect.fits_row(row, table.delimiter)
-        )
+        if row is None:
+            fits = given is not None or dialect.fits_header(table.frame.columns)
+        else:
+            fits = dialect.fits_row(row, table.delimiter)
         if fits:
             yield dialect
 

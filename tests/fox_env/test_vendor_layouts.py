@@ -9,6 +9,7 @@ import pytest
 from look_alikes import CLOSES, LOOK_ALIKES, LookAlike, prices
 from market_files import MINUTE, put, utc
 
+from fox_env.errors import DataError
 from fox_env.readers import read_bars
 from fox_env.reading.catalogue import as_markdown
 from fox_env.reading.dialects import DIALECTS, NAMED, Dialect
@@ -43,6 +44,15 @@ def test_the_dialect_is_told_by_content_and_may_be_insisted_on(tmp_path: Path, k
     assert told == [kind.dialect]
     same = read_bars(path, format=kind.dialect, **kind.options)
     assert same.ts.tolist() == read_bars(path, **kind.options).ts.tolist()
+
+
+@EACH
+def test_another_format_is_refused(tmp_path: Path, kind: LookAlike) -> None:
+    other = "sierra" if kind.dialect != "sierra" else "binance"
+    with pytest.raises(
+        DataError, match=f"is not in the format '{other}'; drop format= to have the format told"
+    ):
+        read_bars(put(tmp_path, kind.content, kind.file), format=other, **kind.options)
 
 
 def test_every_dialect_is_read_in_a_test() -> None:
