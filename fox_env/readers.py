@@ -183,7 +183,7 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
     Raises
     ------
     DataError
-        The file cannot be written.
+        The file cannot be written, or a further column has the name of a column that every bar has.
     """
     import polars as pl
 
@@ -195,6 +195,10 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
         columns["volume"] = bars.volume
     if bars.roll_gap is not None:
         columns["roll_gap"] = bars.roll_gap
+    if taken := [name for name in bars.extra if name in columns or name in ("ts", "volume", "roll_gap")]:
+        raise DataError(
+            f"{path}: the further column {taken[0]} has the name of a column of every bar; rename it in Bars.extra."
+        )
     time = pl.Series("ts", bars.ts).cast(pl.Datetime("ns", "UTC"))
     try:
         pl.DataFrame([time]).with_columns(**bars.extra, **columns).write_parquet(

@@ -158,7 +158,7 @@ def parse_bars(stamps: Stamps, layout: Layout, hints: Hints) -> BarColumns:
     extra: dict[str, Float] = {}
     for column in table.frame.columns:
         name = layout.dialect.extra.get(plain(column), column)
-        if column in taken or name is None or re.fullmatch(r"column_\d+", column):
+        if column in taken or name is None or (re.fullmatch(r"column_\d+", column) and not table.exact):
             continue
         series = table.frame[column]
         if column in ("session_end", "gap") and _is_boolean(series):

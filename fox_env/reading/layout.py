@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _CHECKED_ROWS = 1_000
+_STORED = (*BAR_ROLES, "volume", "roll_gap")
+_PLAIN = next(dialect for dialect in DIALECTS if dialect.name == "csv" and not dialect.has)
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,9 @@ def find_layout(
     DataError
         There is no time, price bar, trade or quote in the table, or it is not of the format asked for.
     """
+    if table.exact and not hints.columns:
+        exact = {"time": "ts", **{role: role for role in _STORED if role in table.frame.columns}}
+        return table, Layout(_PLAIN, exact, _kind(table, exact))
     for dialect in _candidates(table, hints, row, given):
         named = table
         if row is not None and not hints.columns:
@@ -120,7 +125,7 @@ def _candidates(
     table: Table, hints: Hints, row: Sequence[str] | None, given: Dialect | None
 ) -> Iterator[Dialect]:
     if row is not None and hints.columns:
-        yield Dialect("csv", "", "", "close", "")
+        yield _PLAIN
         return
     for dialect in [given] if given else DIALECTS:
         if hints.format in _TEXT_FORMATS and dialect.name != hints.format:

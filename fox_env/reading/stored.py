@@ -1,4 +1,4 @@
-"""What a Parquet file of bars holds beside its columns: repairs and the adjustment of its prices."""
+"""What a Parquet file of bars holds beside its columns: a mark, repairs and the adjustment of its prices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from fox_env.reading.table import Table
 
 __all__ = ["restore", "stored_metadata"]
 
-_REPAIRS, _ADJUSTED = "fox_repairs", "fox_adjusted"
+_MARK, _REPAIRS, _ADJUSTED = "fox_bars", "fox_repairs", "fox_adjusted"
 
 
 def stored_metadata(bars: Bars) -> dict[str, str]:
-    """Return the Parquet metadata of bars; empty where they are neither repaired nor adjusted."""
-    metadata = {}
+    """Return the Parquet metadata of bars.
+
+    The mark says that the columns have their exact names, so that no further column is taken for a price.
+    """
+    metadata = {_MARK: "1"}
     if bars.repairs:
         metadata[_REPAIRS] = json.dumps(bars.repairs)
     if bars.adjusted != "none":
@@ -45,4 +48,4 @@ def restore(table: Table, metadata: Mapping[str, str]) -> Table:
     ):
         entry = _REPAIRS if adjusted in ADJUSTMENTS else _ADJUSTED
         raise DataError(f"{table.source}: the metadata entry {entry} cannot be read; write the file again.")
-    return replace(table, notes=(*table.notes, *notes), adjusted=adjusted)
+    return replace(table, notes=(*table.notes, *notes), adjusted=adjusted, exact=_MARK in metadata)

@@ -41,6 +41,8 @@ class Table:
         Row of the source per row, from 0, where the frame holds only some of them or in another order.
     adjusted : {"none", "difference", "ratio"}
         How the prices were adjusted at rolls, as :class:`fox_env.Bars` has it.
+    exact : bool
+        The columns are those of :func:`fox_env.write_bars`: roles have their own names and no others.
     """
 
     source: str
@@ -52,6 +54,7 @@ class Table:
     symbol: str | None = None
     rows: Int | None = None
     adjusted: str = "none"
+    exact: bool = False
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""

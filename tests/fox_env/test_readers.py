@@ -43,6 +43,35 @@ def test_written_bars_are_read_back_unchanged(
     np.testing.assert_array_equal(again.extra["open interest"], bars.extra["open interest"])
 
 
+def test_further_columns_of_any_name_are_read_back_as_they_were(tmp_path: Path) -> None:
+    names = [
+        "Close",
+        "symbol",
+        "instrument_id",
+        "open_time",
+        "time",
+        "bid_close",
+        "ask_close",
+        "column_1",
+        "price",
+    ]
+    extra = {name: np.array([number, number + 0.5]) for number, name in enumerate(names)}
+    bars = Bars.from_arrays([T0, T0 + MINUTE], [9.0] * 2, [9.0] * 2, [9.0] * 2, [9.0] * 2, extra=extra)
+    write_bars(bars, tmp_path / "bars.parquet")
+    again = read_bars(tmp_path / "bars.parquet")
+    assert again.ts.tolist() == bars.ts.tolist() and again.close.tolist() == [9.0, 9.0]
+    assert {name: values.tolist() for name, values in again.extra.items()} == {
+        name: values.tolist() for name, values in extra.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["ts", "open", "volume", "roll_gap", "gap"])
+def test_a_further_column_named_as_one_of_every_bar_cannot_be_written(tmp_path: Path, name: str) -> None:
+    bars = Bars.from_arrays([T0], [1.0], [1.0], [1.0], [1.0], extra={name: [2.0]})
+    with pytest.raises(DataError, match=f"the further column {name} has the name of a column of every bar"):
+        write_bars(bars, tmp_path / "bars.parquet")
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     bars = Bars.from_arrays([T0], [1.0], [1.0], [1.0], [1.0])
     with pytest.raises(DataError, match="cannot be written"):
