@@ -18,7 +18,9 @@ from fox_env.errors import ConfigError
 from fox_env.market import Market
 from fox_env.readers import read_bars
 
-__all__ = ["resolve_market", "resolve_markets"]
+__all__ = ["DEFAULT_MARKET", "resolve_market", "resolve_markets"]
+
+DEFAULT_MARKET = "regimes:seed=0"
 
 
 def resolve_market(
@@ -56,7 +58,8 @@ def resolve_market(
 
 
 def resolve_markets(
-    markets: Sequence[Market | str | os.PathLike[str]],
+    market: Market | str | os.PathLike[str] | None,
+    markets: Sequence[Market | str | os.PathLike[str]] | None,
     market_of: ArrayLike | None,
     contract: str | None,
     read_hints: Mapping[str, Any] | None,
@@ -67,9 +70,14 @@ def resolve_markets(
     Raises
     ------
     ConfigError
-        If there is no market, or ``market_of`` is not N indices of markets.
+        If both ``market`` and ``markets`` are given, there is no market in the list, or ``market_of`` is not N indices
+        of markets.
     """
-    if isinstance(markets, (Market, str, os.PathLike)) or not len(markets):
+    if markets is None:
+        markets = [DEFAULT_MARKET if market is None else market]
+    elif market is not None:
+        raise ConfigError("give market= or markets=, not both")
+    if not isinstance(markets, (list, tuple)) or not markets:
         raise ConfigError("markets must be a list of at least one market; for one alone use market=")
     resolved = tuple(resolve_market(market, contract, read_hints) for market in markets)
     if market_of is None:
@@ -85,6 +93,10 @@ def resolve_markets(
 
 
 def _check_hints(read_hints: Mapping[str, Any] | None) -> None:
+    if read_hints is not None and not isinstance(read_hints, Mapping):
+        raise ConfigError(
+            f"read_hints={read_hints!r} must be a table of names and values, such as {{'tz': 'UTC'}}"
+        )
     known = [
         name
         for function in (read_bars, Market.from_file)

@@ -55,7 +55,7 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
 
     def __init__(
         self,
-        market: Market | str | os.PathLike[str] = "regimes:seed=0",
+        market: Market | str | os.PathLike[str] | None = None,
         config: EnvConfig | None = None,
         *,
         contract: str | None = None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,30 @@ from numpy.typing import NDArray
 
 from fox_env.backends import Backend
 from fox_env.errors import ConfigError
+from fox_env.market import Market
 
-__all__ = ["read_state", "write_state"]
+__all__ = ["market_words", "read_state", "write_state"]
 
 
 def _names(backend: Backend) -> list[str]:
     slots = backend.plan.slots
     names = [name for name in slots if name.startswith("state.")]
     return [*names, "knobs", "obs", *(["ledger"] if "ledger" in slots else [])]
+
+
+@lru_cache(maxsize=64)
+def _market_word(market: Market) -> int:
+    """64 bits that tell a market from others: its bars and what its contract is worth."""
+    bars, contract = market.bars, market.contract
+    digest = hashlib.sha256(f"{contract.symbol} {contract.tick_size} {contract.multiplier}".encode())
+    for array in (bars.ts, bars.open, bars.high, bars.low, bars.close):
+        digest.update(np.ascontiguousarray(array).data)
+    return int.from_bytes(digest.digest()[:8], "little")
+
+
+def market_words(markets: Sequence[Market], market_of: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """(N,) the word of the market of each environment."""
+    return np.array([_market_word(market) for market in markets], dtype=np.uint64)[market_of]
 
 
 def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
@@ -28,17 +46,20 @@ def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
     return state
 
 
-def write_state(backend: Backend, state: Mapping[str, Any], bars: NDArray[np.int64]) -> None:
+def write_state(
+    backend: Backend, state: Mapping[str, Any], bars: NDArray[np.int64], words: NDArray[np.uint64]
+) -> None:
     """Load what :func:`read_state` took; a state that does not fit is refused before anything changes.
 
     Raises
     ------
     ConfigError
-        If an array is missing, has another dtype or shape, or an account stands outside its market of ``bars`` (N,)
-        bars.
+        If an array is missing, has another dtype or shape, an account stands outside its market of ``bars`` (N,)
+        bars, or that is not the market of which ``words`` (N,) holds the word.
     """
-    if "needs_reset" not in state:
-        raise ConfigError("this state has no 'needs_reset'; it is not what state_dict() gives")
+    for name in ("needs_reset", "markets"):
+        if name not in state:
+            raise ConfigError(f"this state has no {name!r}; it is not what state_dict() gives")
     arrays = {name: _checked(backend, name, state) for name in _names(backend)}
     bar = arrays["state.bar"]
     inside = (bar >= 0) & ((bar < bars - 1) | ((bar == bars - 1) & (arrays["state.done"] != 0)))
@@ -48,6 +69,9 @@ def write_state(backend: Backend, state: Mapping[str, Any], bars: NDArray[np.int
             f"an account of this state stands on bar {bar[env]}, which a market of {bars[env]} bars does not have; "
             "load it with the market it was taken with"
         )
+    taken = np.asarray(state["markets"])
+    if taken.shape != words.shape or (taken != words).any():
+        raise ConfigError("this state is of other markets; load it with those it was taken with")
     for name, array in arrays.items():
         backend.write(name, array)
 

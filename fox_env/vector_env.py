@@ -34,7 +34,7 @@ from fox_env.market import Market
 from fox_env.markets import resolve_markets
 from fox_env.params import make_params, seed_arrays
 from fox_env.render import Recorder
-from fox_env.state import read_state, write_state
+from fox_env.state import market_words, read_state, write_state
 from fox_env.trades import default_capacity, trades_frame
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     num_envs
         Number of accounts N.
     market
-        A :class:`~fox_env.Market`, the name of a synthetic one (``"regimes:seed=0"``) or the path of a file.
+        A :class:`~fox_env.Market`, the name of a synthetic one or the path of a file; None: ``"regimes:seed=0"``.
     config
         Options of the account; any option may also be given by name.
     markets
@@ -111,7 +111,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self,
         num_envs: int = 1,
-        market: Market | str | os.PathLike[str] = "regimes:seed=0",
+        market: Market | str | os.PathLike[str] | None = None,
         config: EnvConfig | None = None,
         *,
         markets: Sequence[Market | str | os.PathLike[str]] | None = None,
@@ -138,7 +138,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads)
         self.num_envs = int(num_envs)
         self.markets, self.market_of = resolve_markets(
-            [market] if markets is None else markets, market_of, contract, read_hints, num_envs
+            market, markets, market_of, contract, read_hints, num_envs
         )
         self._bars = np.array([len(m) for m in self.markets])[self.market_of]
         self.config = merge_config(config, options, max_episode_steps)
@@ -348,7 +348,11 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, last observation."""
-        return {**read_state(self._backend), "needs_reset": np.array([self._needs_reset])}
+        flags = {
+            "needs_reset": np.array([self._needs_reset]),
+            "markets": market_words(self.markets, self.market_of),
+        }
+        return {**read_state(self._backend), **flags}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state_dict`` was taken, in any autoreset mode and on any backend.
@@ -358,7 +362,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ConfigError
             If the state is of another batch or market: the first array that is missing or does not fit.
         """
-        write_state(self._backend, state, self._bars)
+        write_state(self._backend, state, self._bars, market_words(self.markets, self.market_of))
         self._needs_reset = bool(np.asarray(state["needs_reset"]).any())
         for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):
             self._knobs[knob] = float(value)

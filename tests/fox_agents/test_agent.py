@@ -245,7 +245,7 @@ def test_a_resume_on_other_data_is_refused(market: Market, tmp_path: Path) -> No
 
 def test_a_batch_of_several_markets_is_learned_in_and_resumed(market: Market, tmp_path: Path) -> None:
     def batch(second: int) -> FoxFuturesVectorEnv:
-        return environment(market, markets=[market, synthetic.regimes(seed=second, sessions=3)])
+        return environment(None, markets=[market, synthetic.regimes(seed=second, sessions=3)])
 
     agent = BDQAgent(batch(1), SMALL)
     agent.learn(160)

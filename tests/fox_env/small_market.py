@@ -38,7 +38,9 @@ def make(num_envs: int = 2, *, market: Market | None = None, **arguments: Any) -
     known = EnvConfig.__dataclass_fields__
     config = EnvConfig(**{name: value for name, value in arguments.items() if name in known})
     rest = {name: value for name, value in arguments.items() if name not in known}
-    return FoxFuturesVectorEnv(num_envs, market or small_market(), config, **rest)
+    if "markets" not in rest:
+        rest["market"] = market or small_market()
+    return FoxFuturesVectorEnv(num_envs, config=config, **rest)
 
 
 def rows(action: list[int], num_envs: int) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from physics_scenario import make_market, still
 from small_market import LONG, make, play, random_actions, rows, same, small_market
 
-from fox_env import ActionError, FoxError, FoxFuturesVectorEnv, Market
+from fox_env import ActionError, ConfigError, FoxError, FoxFuturesVectorEnv, Market
 
 FINE = {"tick_size": 0.1, "multiplier": 20.0, "fee_per_side": 1.0, "initial_margin": 400.0, "symbol": "FIN"}
 FINE["maintenance_margin"] = 300.0
@@ -83,6 +83,14 @@ def test_state_copies_and_pictures_work() -> None:
         assert same(play(copy.deepcopy(env), random_actions(4, 30, 1)), play(twin, random_actions(4, 30, 1)))
 
 
+def test_a_state_fits_the_markets_in_their_order_only() -> None:
+    twins = [small_market(), small_market(seed=8)]
+    env, swapped = make(2, markets=twins), make(2, markets=twins[::-1])
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match="of other markets"):
+        swapped.load_state_dict(env.state_dict())
+
+
 def test_starts_are_limited_by_each_market() -> None:
     env = make(2, markets=MARKETS[:2])
     env.reset(options={"start": [398, 218]})
@@ -105,6 +113,7 @@ def test_one_market_of_a_list_is_the_market() -> None:
     ("arguments", "message"),
     [
         ({"markets": []}, "at least one market"),
+        ({"markets": 5}, "must be a list of at least one market"),
         ({"markets": small_market()}, "for one alone use market="),
         ({"markets": MARKETS, "market_of": [0, 3]}, "2 whole numbers from 0 to 2"),
         ({"markets": MARKETS, "market_of": [0, -1]}, "2 whole numbers from 0 to 2"),
@@ -116,3 +125,8 @@ def test_one_market_of_a_list_is_the_market() -> None:
 def test_wrong_markets_are_refused_in_one_sentence(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(FoxError, match=message):
         make(2, **arguments)
+
+
+def test_one_market_and_several_contradict() -> None:
+    with pytest.raises(FoxError, match="market= or markets=, not both"):
+        FoxFuturesVectorEnv(2, MARKETS[0], markets=MARKETS, backend="cpu")

@@ -90,6 +90,12 @@ class TestState:
                 env.load_state_dict(state)
         assert all(good[name].tobytes() == value.tobytes() for name, value in env.state_dict().items())
 
+    def test_a_state_of_another_market_is_refused(self) -> None:
+        env, other = make(2), make(2, market=small_market(seed=3))
+        env.reset(seed=0)
+        with pytest.raises(ConfigError, match="of other markets"):
+            other.load_state_dict(env.state_dict())
+
     def test_a_state_from_before_the_first_reset_still_asks_for_one(self) -> None:
         fresh = make(2).state_dict()
         env = make(2)
@@ -382,6 +388,7 @@ class TestMarketsByName:
             ("regimes:seed=0", {"tz": "UTC"}, "no file"),
             (small_market(), {"tz": "UTC"}, "already read"),
             ("bars.csv", {"zone": "UTC"}, "unknown read hint 'zone'"),
+            ("bars.csv", "UTC", "must be a table of names and values"),
             ("bars.csv", {"tz": object()}, "must be text, a number, a list or a table"),
         ],
     )
