@@ -61,7 +61,7 @@ def resolve_markets(
     market: Market | str | os.PathLike[str] | None,
     markets: Sequence[Market | str | os.PathLike[str]] | None,
     market_of: ArrayLike | None,
-    contract: str | None,
+    contract: str | Sequence[str | None] | None,
     read_hints: Mapping[str, Any] | None,
     num_envs: int,
 ) -> tuple[tuple[Market, ...], NDArray[np.int32]]:
@@ -70,8 +70,8 @@ def resolve_markets(
     Raises
     ------
     ConfigError
-        If both ``market`` and ``markets`` are given, there is no market in the list, or ``market_of`` is not N indices
-        of markets.
+        If both ``market`` and ``markets`` are given, there is no market in the list, ``contract`` is a list of another
+        length, there are fewer environments than markets, or ``market_of`` is not N indices of markets.
     """
     if markets is None:
         markets = [DEFAULT_MARKET if market is None else market]
@@ -79,8 +79,18 @@ def resolve_markets(
         raise ConfigError("give market= or markets=, not both")
     if not isinstance(markets, (list, tuple)) or not markets:
         raise ConfigError("markets must be a list of at least one market; for one alone use market=")
-    resolved = tuple(resolve_market(market, contract, read_hints) for market in markets)
+    names = [contract] * len(markets) if contract is None or isinstance(contract, str) else list(contract)
+    if len(names) != len(markets):
+        raise ConfigError(
+            f"contract names {len(names)} contracts for {len(markets)} markets; give one each, or one for all"
+        )
+    resolved = tuple(resolve_market(m, name, read_hints) for m, name in zip(markets, names, strict=True))
     if market_of is None:
+        if num_envs < len(resolved):
+            raise ConfigError(
+                f"{len(resolved)} markets need as many environments, got num_envs={num_envs}; leave some markets out, or "
+                "choose with market_of="
+            )
         return resolved, (np.arange(num_envs) % len(resolved)).astype(np.int32)
     index = np.asarray(market_of)
     fits = index.shape == (num_envs,) and index.dtype.kind in "iu"

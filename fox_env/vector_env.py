@@ -62,7 +62,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     market_of
         (N,) index of the market of each environment, with ``markets``; None deals them out in turn.
     contract
-        Name of the contract of every market that is a path; None: the one a prepared file holds, else ES.
+        Name of the contract of every market that is a path, or a list with one for each of ``markets``; None: the one
+        that a prepared file holds, else ES. Money is in the currency of each account's contract.
     read_hints
         Arguments of :meth:`~fox_env.Market.from_file` for every market that is a path, such as ``{"tz": "UTC"}``.
     backend
@@ -116,7 +117,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         markets: Sequence[Market | str | os.PathLike[str]] | None = None,
         market_of: ArrayLike | None = None,
-        contract: str | None = None,
+        contract: str | Sequence[str | None] | None = None,
         read_hints: Mapping[str, Any] | None = None,
         backend: str = "auto",
         output: str = "numpy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from physics_scenario import make_market, still
 from small_market import LONG, make, play, random_actions, rows, same, small_market
 
-from fox_env import ActionError, ConfigError, FoxError, FoxFuturesVectorEnv, Market
+from fox_env import ActionError, ConfigError, FoxError, FoxFuturesVectorEnv, Market, write_bars
 
 FINE = {"tick_size": 0.1, "multiplier": 20.0, "fee_per_side": 1.0, "initial_margin": 400.0, "symbol": "FIN"}
 FINE["maintenance_margin"] = 300.0
@@ -103,6 +104,14 @@ def test_names_of_markets_are_resolved() -> None:
     assert env.markets[1] is MARKETS[0] and env.reset(seed=0)[0].shape == (2, 128)
 
 
+def test_files_of_several_contracts(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path in paths:
+        write_bars(MARKETS[0].bars, path)
+    env = FoxFuturesVectorEnv(2, markets=paths, contract=["NQ", "ES"], backend="cpu")
+    assert [market.contract.symbol for market in env.markets] == ["NQ", "ES"]
+
+
 def test_one_market_of_a_list_is_the_market() -> None:
     assert make(2, markets=[MARKETS[1]]).market is MARKETS[1]
     with pytest.raises(FoxError, match=r"trades 2 markets; use env\.markets"):
@@ -114,6 +123,8 @@ def test_one_market_of_a_list_is_the_market() -> None:
     [
         ({"markets": []}, "at least one market"),
         ({"markets": 5}, "must be a list of at least one market"),
+        ({"markets": MARKETS}, "3 markets need as many environments, got num_envs=2"),
+        ({"markets": MARKETS[:2], "contract": ["ES"]}, "1 contracts for 2 markets"),
         ({"markets": small_market()}, "for one alone use market="),
         ({"markets": MARKETS, "market_of": [0, 3]}, "2 whole numbers from 0 to 2"),
         ({"markets": MARKETS, "market_of": [0, -1]}, "2 whole numbers from 0 to 2"),
