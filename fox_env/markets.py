@@ -88,8 +88,8 @@ def resolve_markets(
     if market_of is None:
         if num_envs < len(resolved):
             raise ConfigError(
-                f"{len(resolved)} markets need as many environments, got num_envs={num_envs}; leave some markets out, or "
-                "choose with market_of="
+                f"{len(resolved)} markets need as many environments, got num_envs={num_envs}; leave some markets "
+                "out, or choose with market_of="
             )
         return resolved, (np.arange(num_envs) % len(resolved)).astype(np.int32)
     index = np.asarray(market_of)
