@@ -9,7 +9,7 @@ import numpy as np
 from fox_env.bars import Float
 from fox_env.errors import DataError
 from fox_env.reading.dialects import Dialect
-from fox_env.reading.table import Table
+from fox_env.reading.table import Table, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,7 +50,7 @@ def numbers(table: Table, column: str, dialect: Dialect, scaled: bool | None = N
         raise table.error(
             row,
             column,
-            f"{table.frame[column][row]!r} is not a number; write it with a decimal point and no thousands "
+            f"{shown(table.frame[column][row])} is not a number; write it with a decimal point and no thousands "
             "separators, or correct the row",
         )
     return _nones_to_nan(values.fill_null(np.nan).to_numpy())
@@ -125,7 +125,7 @@ def _decimal_points(
         raise table.error(
             row,
             column,
-            f"the point in {series[row]!r} may be a decimal point or part thousands; pass price_scale=1 for a "
+            f"the point in {shown(series[row])} may be a decimal point or part thousands; pass price_scale=1 for a "
             "decimal point or price_scale=1000 for thousands",
         )
     return series

@@ -16,7 +16,7 @@ from fox_env.reading.columns import read_stamps
 from fox_env.reading.content import Content, read_contents
 from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES, NAMES, plain, role_of
 from fox_env.reading.layout import Hints, Layout, find_layout
-from fox_env.reading.table import Table
+from fox_env.reading.table import Table, shown
 from fox_env.reading.text import TextRows, distinct, open_text, read_rows
 
 if TYPE_CHECKING:
@@ -202,7 +202,9 @@ def _since_midnight(table: Table, day: str) -> pl.Series:
     bad = (counts.is_null() | (counts < 0) | (counts >= _DAY_MS)).fill_null(True).to_numpy()
     if bad.any():
         row = int(bad.argmax())
-        raise table.error(row, "time", f"{table.frame['time'][row]!r} is not a count of ms since midnight")
+        raise table.error(
+            row, "time", f"{shown(table.frame['time'][row])} is not a count of ms since midnight"
+        )
     midnight = pl.Series([day]).str.to_date("%Y%m%d", strict=False)[0]
     if midnight is None:
         raise DataError(f"{table.source}: the date {day} in its name does not exist; correct the name.")

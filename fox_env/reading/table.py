@@ -74,3 +74,9 @@ class Table:
     def reversed(self) -> Table:
         """Return the rows in reverse order."""
         return self.take(np.arange(self.frame.height - 1, -1, -1, dtype=np.int64))
+
+
+def shown(cell: object) -> str:
+    """Return a cell for a message, in quotes and no longer than sixty characters."""
+    text = str(cell)
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.errors import ConfigError, DataError
+from fox_env.reading.table import shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,7 +97,7 @@ def _parse_epoch_text(text: pl.Series, error: RowError) -> ParsedTimes:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise error(
-            row, f"{text[row]!r} is not a number of seconds or fractions since 1970 like the rows before"
+            row, f"{shown(text[row])} is not a number of seconds or fractions since 1970 like the rows before"
         )
     return parse_epoch(values.to_numpy(), error)
 
@@ -178,7 +179,7 @@ def _parse_calendar(
     if bad.any():
         row = int(np.argmax(bad))
         raise error(
-            row, f"{text[row]!r} is not a time; write it as 2024-01-31 15:30:00 (year first, 24 hours)"
+            row, f"{shown(text[row])} is not a time; write it as 2024-01-31 15:30:00 (year first, 24 hours)"
         )
     digits = parts["fraction"].fill_null("0")
     fraction = (digits if microseconds else digits.str.pad_end(9, "0")).cast(pl.Int64).to_numpy()
@@ -189,7 +190,8 @@ def _parse_calendar(
     if (zoned != zoned[0]).any():
         row = int(np.argmax(zoned != zoned[0]))
         raise error(
-            row, f"{text[row]!r} and row 0 differ in having a zone offset; give it in all rows or in none"
+            row,
+            f"{shown(text[row])} and row 0 differ in having a zone offset; give it in all rows or in none",
         )
     if zoned[0]:
         seconds = seconds - _offset_seconds(parts["offset"])
@@ -217,13 +219,13 @@ def _day_first(
         row = int(np.argmax(day_first if np.argmax(day_first) > np.argmax(month_first) else month_first))
         raise error(
             row,
-            f"{text[row]!r} has day and month in another order than the rows before; write the year first",
+            f"{shown(text[row])} has day and month in another order than the rows before; write the year first",
         )
     if not day_first.any() and not month_first.any():
         row = int(np.argmax(rows))
         raise error(
             row,
-            f"{text[row]!r} may begin with the day or the month; pass date_order='dmy' or date_order='mdy'",
+            f"{shown(text[row])} may begin with the day or the month; pass date_order='dmy' or date_order='mdy'",
         )
     return bool(day_first.any())
 

@@ -94,7 +94,7 @@ def _flip_bits(data: bytearray, rng: random.Random) -> bytes:
 
 def _splice(data: bytearray, rng: random.Random) -> bytes:
     for _ in range(rng.randint(1, 5)):
-        start = rng.randrange(len(data))
+        start = rng.randrange(len(data) + 1)
         stop = start + rng.choice((0, 1, 2, 30))
         data[start:stop] = rng.choice(TOKENS) if rng.random() < 0.7 else rng.randbytes(rng.randint(0, 8))
     return bytes(data)

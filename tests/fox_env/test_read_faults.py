@@ -90,3 +90,10 @@ def test_damage_anywhere_gives_bars_or_a_data_error(
         bars = read_bars(path, tz="UTC")
         assert np.all(np.diff(bars.ts) > 0)
         assert np.isfinite(bars.close).all()
+
+
+def test_a_long_cell_is_shown_by_its_start(tmp_path: Path) -> None:
+    path = put(tmp_path, GOOD.replace("860,1,2", f"860,{'x' * 3_000},2"))
+    with pytest.raises(DataError, match=r"column open: 'x{57}\.\.\.' is not a number") as caught:
+        read_bars(path)
+    assert len(str(caught.value)) < 500
