@@ -15,7 +15,6 @@ from fox_env import contracts
 from fox_env.bars import ADJUSTMENTS, PRICES, Bars, Float, Int, session_breaks
 from fox_env.contracts import ROLL_RULES, ContractSpec
 from fox_env.errors import ConfigError, DataError
-from fox_env.expiries import parse_name
 from fox_env.features.order_flow import QUOTES
 from fox_env.rolls import (
     DEFAULT_ROLL_DAYS,
@@ -26,6 +25,7 @@ from fox_env.rolls import (
     held_expiries,
     in_months,
     leaving_days,
+    read_name,
     trading_days,
 )
 
@@ -171,7 +171,7 @@ def _splice(
 ) -> tuple[list[_Piece], list[Roll]]:
     """Decide which rows of which expiry make up the series."""
     named = _named(expiries)
-    common = _common_contract([name for name, _ in named])
+    common = _common_contract(named)
     spec = common if contract is None else contracts.contract(contract)
     rule = roll or (spec.roll if spec is not None else "volume")
     if rule not in ROLL_RULES:
@@ -219,9 +219,9 @@ def _named(expiries: Expiries) -> list[tuple[str, Bars]]:
     return [(str(name), bars) for name, bars in pairs]
 
 
-def _common_contract(names: list[str]) -> ContractSpec | None:
+def _common_contract(named: list[tuple[str, Bars]]) -> ContractSpec | None:
     """Return the known contract that every name is an expiry of, or None where names do not say."""
-    parsed = {name: parse_name(name) for name in names}
+    parsed = {name: read_name(name, bars) for name, bars in named}
     roots = {name: found.root.casefold() for name, found in parsed.items() if found is not None}
     for name, root in roots.items():
         if root != roots[next(iter(roots))]:
@@ -229,12 +229,8 @@ def _common_contract(names: list[str]) -> ContractSpec | None:
                 f"Continuous contract: {next(iter(roots))!r} and {name!r} are expiries of different contracts; "
                 "give those of one."
             )
-    if len(roots) < len(parsed) or not roots[names[0]]:
-        return None
-    try:
-        return contracts.contract(names[0])
-    except ConfigError:
-        return None
+    first = parsed[named[0][0]]
+    return contracts.contract_of(first) if first is not None and len(roots) == len(parsed) else None
 
 
 def _roll(old: _Piece, new: _Piece) -> Roll:

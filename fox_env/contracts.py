@@ -18,7 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from fox_env.errors import ConfigError
-from fox_env.expiries import EXPIRY_RULES, MONTH_CODES, parse_name
+from fox_env.expiries import EXPIRY_RULES, MONTH_CODES, ContractName, readings
 
 ENVIRONMENT_VARIABLE = "FOX_CONTRACTS"
 """Names files of contracts that come before the shipped ones, separated as in PATH."""
@@ -318,15 +318,18 @@ def _find(symbol: str, known: Mapping[str, ContractSpec]) -> ContractSpec | None
 
 def _of_expiry(name: str) -> ContractSpec | None:
     """Return the contract that a name such as ESU4 or rb2110 is an expiry of, if it is one."""
-    parsed = parse_name(name) or parse_name(name.upper())
-    if parsed is None:
-        return None
+    found = (contract_of(reading) for reading in (*readings(name), *readings(name.upper())))
+    return next((spec for spec in found if spec is not None), None)
+
+
+def contract_of(name: ContractName) -> ContractSpec | None:
+    """Return the known contract that an expiry belongs to, by its root and by how its exchange names expiries."""
     candidates = {
         symbol: spec
         for symbol, spec in known_contracts().items()
-        if (spec.exchange in _NUMBERED_NAMES) == parsed.numbered
+        if (spec.exchange in _NUMBERED_NAMES) == name.numbered
     }
-    return _find(parsed.root, candidates)
+    return _find(name.root, candidates)
 
 
 def _of_file(path: str, symbol: str) -> ContractSpec:

@@ -12,12 +12,16 @@ import numpy as np
 MONTH_CODES = "FGHJKMNQUVXZ"
 """Letters of the delivery months January to December, as all exchanges outside Asia use them."""
 
-_CODED = re.compile(rf"(?P<root>[^\s-]+?)\s?(?P<code>[{MONTH_CODES}])(?P<year>\d{{1,2}}|\d{{4}})")
+_CODED = re.compile(rf"(?P<root>[^\s-]+?)\s?(?P<code>[{MONTH_CODES}])(?P<year>\d{{1,2}}|19[7-9]\d|20\d{{2}})")
 _DASHED = re.compile(r"(?P<root>\S+) (?P<month>\d{2})-(?P<year>\d{2})")
 _NUMBERED = re.compile(r"(?P<root>[A-Za-z]+)(?P<year>\d{1,2})(?P<month>\d{2})")
 _WHOLE = re.compile(r"(?:(?P<root>[A-Za-z0-9]+)[_ ])?(?P<year>(?:19|20)\d{2})-?(?P<month>\d{2})")
 _CENTURY_TURN = 70
 """Two-digit years from here on belong to the 20th century."""
+
+_BEFORE_FIRST, _BEFORE_LAST = 1, 12
+"""Months by which the delivery can lie before the first and the last bar: a bar of the last day of a month
+closes in the next, and some data go on after the expiry."""
 
 
 class ContractName(NamedTuple):
@@ -33,17 +37,34 @@ class ContractName(NamedTuple):
     one_digit: bool
     numbered: bool
 
-    def delivery(self, after: tuple[int, int]) -> tuple[int, int]:
-        """Return (year, month) of delivery; a one-digit year is the first that is not before `after`."""
+    def delivery(self, first: tuple[int, int], last: tuple[int, int]) -> tuple[int, int]:
+        """Return (year, month) of delivery.
+
+        A one-digit year is the first that is at most one month before `first` and twelve before `last`, the
+        (year, month) of the first and the last bar.
+        """
         if not self.one_digit:
             return self.year, self.month
-        year, month = after
-        first = year + (self.year - year) % 10
-        return (first if (first, self.month) >= (year, month) else first + 10), self.month
+        earliest = max(_months(first) - _BEFORE_FIRST, _months(last) - _BEFORE_LAST)
+        year = earliest // 12
+        year += (self.year - year) % 10
+        return (year if _months((year, self.month)) >= earliest else year + 10), self.month
+
+    def distance(self, first: tuple[int, int], last: tuple[int, int]) -> int:
+        """Return how many months the delivery is from the last bar."""
+        return abs(_months(self.delivery(first, last)) - _months(last))
 
 
-def parse_name(name: str) -> ContractName | None:
-    """Split the name of one expiry, or return None where the name does not say a delivery month.
+def _months(date: tuple[int, int]) -> int:
+    year, month = date
+    return 12 * year + month - 1
+
+
+def readings(name: str) -> list[ContractName]:
+    """Return what the name of one expiry can mean; nothing where it says no delivery month.
+
+    Only four digits behind letters can mean two things: ``AU2012`` is September 2012 of ``A`` or December 2020
+    of ``AU``. The known contracts or the times of the bars tell which.
 
     Parameters
     ----------
@@ -52,15 +73,14 @@ def parse_name(name: str) -> ContractName | None:
         and year and month in digits (``rb2110``, ``TA109``), or ``YYYYMM`` (``ES_201312``, or alone: root ``""``).
     """
     name = name.strip()
-    if found := _CODED.fullmatch(name):
-        return _name(found["root"], MONTH_CODES.index(found["code"]) + 1, found["year"])
-    if found := _DASHED.fullmatch(name):
-        return _name(found["root"], int(found["month"]), found["year"])
-    if found := _NUMBERED.fullmatch(name):
-        return _name(found["root"], int(found["month"]), found["year"], numbered=True)
-    if found := _WHOLE.fullmatch(name):
-        return _name(found["root"] or "", int(found["month"]), found["year"])
-    return None
+    found = []
+    if coded := _CODED.fullmatch(name):
+        found.append(_name(coded["root"], MONTH_CODES.index(coded["code"]) + 1, coded["year"]))
+    if numbered := _NUMBERED.fullmatch(name):
+        found.append(_name(numbered["root"], int(numbered["month"]), numbered["year"], numbered=True))
+    if other := _DASHED.fullmatch(name) or _WHOLE.fullmatch(name):
+        found.append(_name(other["root"] or "", int(other["month"]), other["year"]))
+    return [each for each in found if each is not None]
 
 
 def _name(root: str, month: int, year: str, numbered: bool = False) -> ContractName | None:

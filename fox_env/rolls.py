@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fox_env.bars import Bars, Float, Int, median_interval, session_breaks
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
-from fox_env.expiries import MONTH_CODES, expiry_date, parse_name
+from fox_env.expiries import MONTH_CODES, ContractName, expiry_date, readings
 
 Day = datetime.date | str
 Days = NDArray[np.datetime64]
@@ -106,9 +106,8 @@ def _expiry(name: str, bars: Bars, given: Day | None, spec: ContractSpec | None)
         raise DataError(
             f"Continuous contract: the bars of {name!r} are spliced already; give those of single expiries."
         )
-    last_bar = bars.ts[-1].astype("datetime64[ns]").astype("datetime64[M]").item()
-    parsed = parse_name(name)
-    delivery = None if parsed is None else parsed.delivery((last_bar.year, last_bar.month))
+    parsed = read_name(name, bars)
+    delivery = None if parsed is None else parsed.delivery(*_span(bars))
     last_day = _as_date(name) if given is None else _as_date(given)
     if given is not None and last_day is None:
         raise ConfigError(
@@ -117,6 +116,18 @@ def _expiry(name: str, bars: Bars, given: Day | None, spec: ContractSpec | None)
     if last_day is None and delivery is not None and spec is not None and spec.expiry:
         last_day = expiry_date(spec.expiry, *delivery)
     return Expiry(name, bars, delivery, last_day)
+
+
+def read_name(name: str, bars: Bars) -> ContractName | None:
+    """Return what an expiry's name says; where it can mean two things, the delivery nearest to the bars."""
+    span = _span(bars)
+    return min(readings(name), key=lambda reading: reading.distance(*span), default=None)
+
+
+def _span(bars: Bars) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return (year, month) of the first and the last close, in UTC."""
+    first, last = bars.ts[[0, -1]].astype("datetime64[ns]").astype("datetime64[M]").tolist()
+    return (first.year, first.month), (last.year, last.month)
 
 
 def _as_date(value: Day) -> datetime.date | None:

@@ -60,6 +60,11 @@ def make(
     )
 
 
+def moved(bars: Bars, years: int) -> Bars:
+    """The same bars, so many years of 52 weeks later."""
+    return replace(bars, ts=bars.ts + years * 364 * 86_400_000_000_000)
+
+
 def three(missing: float = 0.0, seed: int = 0) -> dict[str, Bars]:
     """Volume moves from December to March after day 3 and on to June after day 7, with a day back between."""
     return {
@@ -239,6 +244,31 @@ def test_daily_bars_roll_at_the_next_day() -> None:
     assert spliced.roll_gap is not None and spliced.roll_gap.tolist() == [0, 0, 0, 0, 0, 2, 0, 0]
 
 
+def test_a_last_bar_that_closes_in_the_next_month_does_not_move_the_expiry_by_ten_years() -> None:
+    """The bar of 31 December 2013, the last trading day of ZTZ3, closes at midnight, in January."""
+    days = np.busday_offset("2013-12-23", np.arange(7))
+    assert str(days[-1]) == "2013-12-31"
+    ts = days.astype("datetime64[ns]") + np.timedelta64(1, "D")
+
+    def daily(volume: list[float], level: float) -> Bars:
+        return Bars.from_arrays(ts, *[np.full(7, level)] * 4, volume)
+
+    expiries = {"ZTH4": daily([1, 2, 3, 4, 5, 6, 7], 101.0), "ZTZ3": daily([7, 6, 5, 4, 3, 2, 1], 100.0)}
+    assert [(roll.old, roll.new) for roll in roll_schedule(expiries)] == [("ZTZ3", "ZTH4")]
+
+
+def test_the_bars_decide_what_four_digits_mean() -> None:
+    """EG2012 is delivered in December 2020 in China, BMU2012 in September 2012 elsewhere."""
+    for root in ("IF", "CU", "cu"):
+        expiries = {f"{root}1401": three()["ESH4"], f"{root}1312": three()["ESZ3"]}
+        rolls = roll_schedule(expiries, "calendar", roll_days=12)
+        assert [(roll.old, roll.new) for roll in rolls] == [(f"{root}1312", f"{root}1401")]
+    late = {"EG2012": moved(three()["ESZ3"], 7), "EG2101": moved(three()["ESH4"], 7)}
+    assert [(roll.old, roll.new) for roll in roll_schedule(late)] == [("EG2012", "EG2101")]
+    early = {"BMU2012": moved(three()["ESH4"], -2), "BMM2012": moved(three()["ESZ3"], -2)}
+    assert [(roll.old, roll.new) for roll in roll_schedule(early)] == [("BMM2012", "BMU2012")]
+
+
 def test_adjusting_by_difference_removes_the_gaps_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     plain = continuous(three())
     with caplog.at_level(logging.WARNING):
@@ -310,6 +340,7 @@ LATE = make([0, 0, 9, 9], seed=1)
         ([A, B], {}, ConfigError, "must be a mapping of names to Bars or a list of (name, Bars), got list"),
         ({"ESZ3": "a.csv"}, {}, ConfigError, "'ESZ3' must come with its Bars, got str; read them with read_bars"),
         ({"ESZ3": A, "NQZ3": B}, {}, ConfigError, "'ESZ3' and 'NQZ3' are expiries of different contracts"),
+        ({"IF1401": A, "IH1402": B}, {}, ConfigError, "'IF1401' and 'IH1402' are expiries of different"),
         ({"ESZ3": A, "ESZ13": B}, {}, ConfigError, "'ESZ3' and 'ESZ13' are the same expiry"),
         ({"ESZ3": A, "next": B}, {}, ConfigError, "the name 'next' says no expiry while others do"),
         ({"ESZ3": A}, {"expiry": {"ESH4": "2014-03-21"}}, ConfigError, "names 'ESH4', which is not among"),

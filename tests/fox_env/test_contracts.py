@@ -86,6 +86,8 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         ("ES_202409", "ES"), ("6EH4", "6E"),
         ("M6EH4", "M6E"), ("MESM5", "MES"), ("CLK20", "CL"), ("rb2110", "rb"), ("RB2110", "rb"),
         ("RBK4", "RB"), ("TA109", "TA"), ("T2409", "T"), ("M2K", "M2K"), ("M2KZ4", "M2K"),
+        ("IF2406", "IF"), ("IH2406", "IH"), ("IM2406", "IM"), ("CU2406", "cu"), ("AG2406", "ag"), ("AU2012", "au"),
+        ("IF2006", "IF"), ("ESU2010", "ES"), ("esu2010", "ES"),
     ],
 )  # fmt: skip
 def test_the_name_of_an_expiry_means_its_contract(name: str, symbol: str) -> None:
