@@ -21,7 +21,8 @@ bars = read_bars("trades.csv", tz="UTC", bars="5min")       # trades or quotes n
 What a file is follows from its content, never from its suffix: text tables, Parquet, Arrow IPC and Feather 2, DBN
 of versions 1 to 3, each plain, in gzip, in Zstandard or in a zip; and polars and pandas frames and pyarrow tables.
 `Bars.ts` is always the close of the bar in UTC. Nothing is dropped or mended unless `repair=` says so; what was
-changed or left out stands in `Bars.repairs`.
+changed or left out stands in `Bars.repairs`. DBN files, bars of trades and quotes, their order flow and resampling have
+[a page of their own](trades-and-quotes.md).
 
 ## Layouts
 
