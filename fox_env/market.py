@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from fox_env.errors import ConfigError, DataError
 from fox_env.features import FEATURES, WARMUP, evaluate, load_or_build
 from fox_env.market_columns import MarketColumns, convert
 from fox_env.prepared import stored_contract
-from fox_env.readers import read_bars
+from fox_env.readers import read_bars, read_symbols
 
 _DAY_NS = 86_400_000_000_000
 _YEAR_NS = 365.25 * _DAY_NS
 _SHORT_SPAN_NS = 14 * _DAY_NS
 _TRADING_DAYS = 252.0
+_ASSUMED = "ES"
 _log = logging.getLogger(__name__)
 
 
@@ -128,7 +129,7 @@ class Market:
     @classmethod
     def from_file(
         cls,
-        path: str | Path,
+        path: str | Path | Sequence[str | Path],
         contract: str | ContractSpec | None = None,
         *,
         warmup: int | None = None,
@@ -140,10 +141,11 @@ class Market:
 
         Parameters
         ----------
-        path : str or Path
-            File that :func:`fox_env.read_bars` reads.
+        path : str, Path, or list of these
+            What :func:`fox_env.read_bars` reads.
         contract : str or ContractSpec, optional
-            None: the one that a prepared file holds (``scripts/prepare_data.py``), else ES.
+            None: the one that a prepared file holds (``scripts/prepare_data.py``), else the one that the file's name
+            of its instrument means ("ESU4"); failing that ES, with a warning.
         warmup, cache, observe
             As in :meth:`from_bars`.
         **hints
@@ -152,11 +154,16 @@ class Market:
         Raises
         ------
         ConfigError, DataError
-            As :func:`fox_env.read_bars` and :meth:`from_bars`.
+            As :func:`fox_env.read_bars` and :meth:`from_bars`, or prepared files hold different contracts.
         """
-        bars = read_bars(path, **hints)
         if contract is None:
-            contract = (stored_contract(path) if isinstance(path, (str, Path)) else None) or "ES"
+            contract = stored_contract(path)
+        if contract is None:
+            bars, instrument = _read_named(path, hints)
+            contract = _contract_of(instrument, path)
+        else:
+            contract = contracts.contract(contract)
+            bars = read_bars(path, **hints)
         return cls.from_bars(bars, contract, warmup, cache=cache, observe=observe)
 
     @property
@@ -253,6 +260,28 @@ def bars_per_year(ts: NDArray[np.int64]) -> float:
     if span >= _SHORT_SPAN_NS:
         return (len(ts) - 1) * _YEAR_NS / span
     return len(ts) / len(np.unique(ts // _DAY_NS)) * _TRADING_DAYS
+
+
+def _read_named(source: object, hints: Mapping[str, Any]) -> tuple[Bars, str]:
+    """Read the bars of one instrument and its name in the source, empty where it has none."""
+    if hints.get("symbol") is None:
+        named = read_symbols(source, **{name: value for name, value in hints.items() if name != "symbol"})
+        if len(named) == 1:
+            instrument, bars = named.popitem()
+            return bars, instrument
+    return read_bars(source, **hints), str(hints.get("symbol"))  # refuses several instruments
+
+
+def _contract_of(instrument: str, source: object) -> ContractSpec:
+    """Return the contract that an instrument's name means, else ES, said aloud."""
+    why = "no contract is named"
+    if instrument:
+        try:
+            return contracts.contract(instrument)
+        except ConfigError:
+            why = f"the instrument {instrument!r} is no known contract"
+    _log.warning("%s: %s, so the bars are taken for %s; pass contract=", source, why, _ASSUMED)
+    return contracts.contract(_ASSUMED)
 
 
 def _first_ready(wanted: int, length: int) -> int:

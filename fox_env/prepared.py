@@ -116,14 +116,33 @@ def write_prepared(
         partial.unlink(missing_ok=True)
 
 
-def stored_contract(path: str | Path) -> ContractSpec | None:
+def stored_contract(source: object) -> ContractSpec | None:
     """Return the contract kept in a prepared file; None for any other file.
+
+    Parameters
+    ----------
+    source : path, or list or tuple of paths
+        As for :func:`fox_env.read_bars`; of several files those that hold no contract do not count, and frames hold
+        none.
 
     Raises
     ------
     DataError
-        The file holds a contract that this version cannot read.
+        A file holds a contract that this version cannot read, or two files hold different ones.
     """
+    paths = source if isinstance(source, list | tuple) else [source]
+    found = [(path, _contract(path)) for path in paths if isinstance(path, str | os.PathLike)]
+    kept = [(path, spec) for path, spec in found if spec is not None]
+    for path, spec in kept[1:]:
+        if spec != kept[0][1]:
+            raise DataError(
+                f"{path}: holds the contract {spec.symbol}, {kept[0][0]} the contract {kept[0][1].symbol}"
+                f"{' with other terms' if spec.symbol == kept[0][1].symbol else ''}; give files of one contract."
+            )
+    return kept[0][1] if kept else None
+
+
+def _contract(path: str | os.PathLike[str]) -> ContractSpec | None:
     text = _metadata(path).get(_CONTRACT)
     if text is None:
         return None
@@ -147,7 +166,7 @@ def stored_provenance(path: str | Path) -> dict[str, Any] | None:
     return None if text is None else dict(json.loads(text))
 
 
-def _metadata(path: str | Path) -> dict[str, str]:
+def _metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return the key-value metadata of a Parquet file; nothing for other files."""
     import polars as pl
 

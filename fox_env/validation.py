@@ -29,6 +29,7 @@ from fox_env.checks.times import time_faults
 from fox_env.contracts import ContractSpec
 from fox_env.contracts import contract as find_contract
 from fox_env.errors import DataError
+from fox_env.prepared import stored_contract
 from fox_env.readers import read_columns
 
 __all__ = [
@@ -64,7 +65,7 @@ def validate_bars(
         Bars, which hold no errors; or columns: ``ts``, ``open``, ``high``, ``low``, ``close``, optionally
         ``volume``, and further ones; or a path, frame or list of these as for :func:`fox_env.read_bars`.
     contract : str or ContractSpec, optional
-        Contract whose tick grid and sessions the bars should keep.
+        Contract whose tick grid and sessions the bars should keep. None: the one that a prepared file holds.
     **hints
         Of a source: ``tz``, ``label``, ``format``, ``symbol``, ... as for :func:`fox_env.read_bars`, but no
         ``bars`` or ``repair``.
@@ -81,7 +82,7 @@ def validate_bars(
     ConfigError
         The contract is unknown.
     """
-    spec = None if contract is None else find_contract(contract)
+    spec = stored_contract(bars) if contract is None else find_contract(contract)
     if not isinstance(bars, Bars | Mapping):
         bars = read_columns(bars, **hints)
     with np.errstate(

@@ -23,7 +23,7 @@ from rich.table import Table
 from fox_env import Bars, contracts, read_bars, validate_bars
 from fox_env.checks.report import DataReport
 from fox_env.errors import ConfigError, DataError
-from fox_env.prepared import Source, write_prepared
+from fox_env.prepared import Source, stored_contract, write_prepared
 from fox_env.repair import check_repairs
 from fox_env.validation import KINDS, repairs_of, suspected_roll_gap
 
@@ -35,7 +35,10 @@ def main(
     files: Annotated[list[Path], typer.Argument(metavar="IN...", help="Files of one market, in any order.")],
     contract: Annotated[
         str | None,
-        typer.Option(help="Contract of the bars: its ticks and sessions are checked, and it is kept."),
+        typer.Option(
+            help="Contract of the bars: its ticks and sessions are checked, and it is kept. "
+            "[default: that of prepared files]"
+        ),
     ] = None,
     tz: Annotated[
         str | None, typer.Option(help="Time zone of the stamps, where the files have none.")
@@ -67,7 +70,7 @@ def main(
     Exit codes: 0 done (warnings and notes included), 2 wrong usage, unreadable files or unusable bars.
     """
     target = _target(files, out, check, force)
-    spec = None if contract is None else contracts.contract(contract)
+    spec = _contract(contract, files)
     given = {"tz": tz, "label": label, "symbol": symbol, "bars": bars}
     hints: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if repair is not None:
@@ -81,6 +84,21 @@ def main(
         cli.show_json({"report": report.to_dict(), "out": None if target is None else str(target)})
     if not report.ok:
         raise _unusable(_names(files), report)
+
+
+def _contract(given: str | None, files: list[Path]) -> contracts.ContractSpec | None:
+    """Return the contract given, or the one that prepared files hold; refuse to replace one by another."""
+    if given is None:
+        return stored_contract(files)
+    spec = contracts.contract(given)
+    for path in files:
+        stored = stored_contract(path)
+        if stored is not None and stored.symbol != spec.symbol:
+            raise ConfigError(
+                f"{path} holds the contract {stored.symbol}, not {spec.symbol}; leave --contract out, or prepare "
+                "the original files again"
+            )
+    return spec
 
 
 def _check(
@@ -142,6 +160,11 @@ def _target(files: list[Path], out: Path | None, check: bool, force: bool) -> Pa
 
 
 def _with_rolls(bars: Bars) -> Bars:
+    if bars.adjusted != "none":
+        raise DataError(
+            f"--mark-rolls: the bars are adjusted by {bars.adjusted}, so their rolls have no gaps left to mark; leave "
+            "the option out"
+        )
     gaps = suspected_roll_gap(bars)
     if gaps is None:
         raise DataError(

@@ -12,10 +12,11 @@ import pytest
 
 from fox_env import _layout
 from fox_env.bars import Bars
-from fox_env.contracts import ContractSpec
+from fox_env.contracts import ContractSpec, contract
 from fox_env.errors import ConfigError, DataError
 from fox_env.market import Market, bars_per_year
 from fox_env.market_columns import to_ticks
+from fox_env.prepared import write_prepared
 from fox_env.readers import write_bars
 
 SPEC = ContractSpec("T", tick_size=0.25, multiplier=50.0)
@@ -261,3 +262,44 @@ def test_from_file_observes_a_column_of_the_file(tmp_path: Path) -> None:
     market = Market.from_file(path, SPEC, observe=["mine"])
     seen = market.features[:, market.feature_names.index("mine")]
     np.testing.assert_array_equal(seen, mine.astype(np.float32))
+
+
+def test_a_file_without_a_named_contract_has_that_of_its_instrument(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "bars.csv"
+    row = "2024-05-09T10:{:02d}:00Z,{},5000,5001,4999,5000,1\n"
+
+    def write(symbol: str) -> None:
+        rows = "".join(row.format(minute, symbol) for minute in range(20))
+        path.write_text("timestamp_utc,symbol,open,high,low,close,volume\n" + rows)
+
+    write("CLM4")
+    assert Market.from_file(path, label="close", warmup=0).contract.symbol == "CL"
+    assert Market.from_file(path, label="close", warmup=0, symbol="CLM4").contract.symbol == "CL"
+    assert Market.from_file(path, "GC", label="close", warmup=0).contract.symbol == "GC"
+    assert not [record for record in caplog.records if "pass contract=" in record.message]
+    write("NOBODY")
+    assert Market.from_file(path, label="close", warmup=0).contract.symbol == "ES"
+    assert (
+        "the instrument 'NOBODY' is no known contract, so the bars are taken for ES; pass contract="
+        in caplog.text
+    )
+
+
+def test_a_file_that_names_nothing_is_taken_for_es_aloud(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_bars(make_bars(50), tmp_path / "bars.parquet")
+    assert Market.from_file(tmp_path / "bars.parquet", warmup=0).contract.symbol == "ES"
+    assert "bars.parquet: no contract is named, so the bars are taken for ES; pass contract=" in caplog.text
+
+
+def test_parts_of_one_prepared_market_keep_their_contract(tmp_path: Path) -> None:
+    bars, parts = make_bars(100), [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    write_prepared(bars[:60], parts[0], contract("rb"))
+    write_prepared(bars[60:], parts[1], contract("rb"))
+    assert Market.from_file(parts, warmup=0).contract == contract("rb")
+    write_prepared(bars[60:], parts[1], contract("cu"))
+    with pytest.raises(DataError, match="give files of one contract"):
+        Market.from_file(parts, warmup=0)

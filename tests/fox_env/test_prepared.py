@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,22 @@ def test_a_source_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> No
         source.check_unchanged()
     with pytest.raises(DataError, match="the file cannot be read"):
         Source.of(tmp_path)
+
+
+def test_files_of_one_contract_have_it_and_of_several_are_refused(tmp_path: Path) -> None:
+    rb, more, plain, other, dearer = (
+        tmp_path / f"{name}.parquet" for name in ("rb", "more", "plain", "cu", "rb2")
+    )
+    write_prepared(bars(), rb, contract("rb"))
+    write_prepared(bars(), more, contract("rb"))
+    write_prepared(bars(), other, contract("cu"))
+    write_prepared(bars(), dearer, replace(contract("rb"), fee_rate=0.5))
+    write_bars(bars(), plain)
+    assert stored_contract([plain, rb, str(more)]) == contract("rb")
+    assert stored_contract([plain]) is None
+    with pytest.raises(
+        DataError, match=r"cu.parquet: holds the contract cu, .*rb.parquet the contract rb; give"
+    ):
+        stored_contract((rb, other))
+    with pytest.raises(DataError, match=r"rb2.parquet: holds the contract rb, .* with other terms; give"):
+        stored_contract((rb, dearer))

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from fox_agents.config import DataConfig
 from fox_agents.training import load_market
 from fox_env import contracts, read_bars
 from fox_env.prepared import stored_contract, stored_provenance
+from fox_env.readers import write_bars
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "prepare_data.py"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -256,3 +258,27 @@ def test_real_chinese_bars_are_prepared(run: Run, tmp_path: Path) -> None:
     assert report["kinds"]["open_interest_break"]["rows"] == 1
     bars = read_bars(tmp_path / "market.parquet")
     assert bars.roll_gap is not None and np.count_nonzero(bars.roll_gap) == 10
+
+
+def test_a_prepared_file_keeps_its_contract_when_it_is_prepared_again(run: Run, clean: Path) -> None:
+    assert run("clean.csv", "--contract=6E", "--out=once.parquet").code == 0
+    assert run("once.parquet", "--bars=5min", "--out=twice.parquet").code == 0
+    assert stored_contract("twice.parquet") == contracts.contract("6E")
+    assert "gaps judged by the sessions CME_FX" in run("once.parquet", "--check").out
+    assert run("once.parquet", "--contract=6E", "--out=thrice.parquet").code == 0
+    done = run("once.parquet", "--contract=ES", "--out=other.parquet")
+    assert (done.code, done.err) == (
+        2,
+        "error: once.parquet holds the contract 6E, not ES; leave --contract out, or prepare the original files "
+        "again\n",
+    )
+
+
+def test_rolls_of_adjusted_bars_are_not_marked(run: Run, clean: Path, tmp_path: Path) -> None:
+    write_bars(replace(read_bars(clean), adjusted="difference"), tmp_path / "spliced.parquet")
+    done = run("spliced.parquet", "--mark-rolls")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert (
+        "--mark-rolls: the bars are adjusted by difference, so their rolls have no gaps left to mark"
+        in done.err
+    )
