@@ -91,7 +91,8 @@ def continuous(
 
     - ``"volume"``: after a day on which a later expiry traded more than the one held, into the one that
       traded most;
-    - ``"open_interest"``: the same with the day's last value of ``extra["open_interest"]``;
+    - ``"open_interest"``: the same with the day's last known value of the column of open interest
+      (``extra["open_interest"]``, ``"OI"`` or the like); a day on which the one held has none decides nothing;
     - ``"calendar"``: `roll_days` business days before the last trading day, into the next of the contract's
       months.
 
@@ -118,7 +119,7 @@ def continuous(
         Contract of the expiries, for its roll rule, months, expiry rule and time zone. None: taken from the
         names where they have a known root.
     roll_days : int, optional
-        For the calendar rule. None: as the contract says, or 5.
+        For the calendar rule, from 0. None: as the contract says, or 5.
 
     Returns
     -------
@@ -129,10 +130,11 @@ def continuous(
     Raises
     ------
     ConfigError
-        An unknown rule or name, or expiries whose order or last trading day is not known.
+        An unknown rule or name, a contract that the names are no expiries of, or expiries whose order or last
+        trading day is not known.
     DataError
-        Nothing to splice, a column that the rule needs is missing, or two expiries have no bar in common on
-        the last day before a roll.
+        Nothing to splice, a column that the rule needs is missing, a column ``"contract"`` among the expiries'
+        own, or two expiries have no bar in common on the last day before a roll.
     """
     if adjust not in ADJUSTMENTS:
         raise ConfigError(f"Unknown adjust={adjust!r}; use one of {', '.join(ADJUSTMENTS)}.")
@@ -172,10 +174,11 @@ def _splice(
     """Decide which rows of which expiry make up the series."""
     named = _named(expiries)
     common = _common_contract(named)
-    spec = common if contract is None else contracts.contract(contract)
+    spec = common if contract is None else _given_contract(contract, common, named[0][0])
     rule = roll or (spec.roll if spec is not None else "volume")
     if rule not in ROLL_RULES:
         raise ConfigError(f"Unknown roll={roll!r}; use one of {', '.join(ROLL_RULES)}.")
+    _check_options(expiry, roll_days)
     items = arrange(named, expiry or {}, spec)
     before = None
     if rule == "calendar":
@@ -200,6 +203,27 @@ def _splice(
     return pieces, rolls
 
 
+def _check_options(expiry: Mapping[str, Day] | None, roll_days: int | None) -> None:
+    if expiry is not None and not isinstance(expiry, Mapping):
+        raise ConfigError(
+            f"Continuous contract: expiry= must map names to last trading days, got {type(expiry).__name__}."
+        )
+    whole = isinstance(roll_days, int) and not isinstance(roll_days, bool)
+    if roll_days is not None and (not whole or roll_days < 0):
+        raise ConfigError(f"Continuous contract: roll_days must be a whole number from 0, got {roll_days!r}.")
+
+
+def _given_contract(contract: str | ContractSpec, common: ContractSpec | None, name: str) -> ContractSpec:
+    """Return the contract asked for; a known one must be that of the names, where they say one."""
+    spec = contracts.contract(contract)
+    if common is not None and spec.symbol != common.symbol and spec.symbol in contracts.known_contracts():
+        raise ConfigError(
+            f"Continuous contract: {name!r} is an expiry of {common.symbol}, not of {spec.symbol}; leave "
+            "contract= out, or give the expiries of that contract."
+        )
+    return spec
+
+
 def _named(expiries: Expiries) -> list[tuple[str, Bars]]:
     """Return the expiries as pairs of a name and bars; refuse anything else."""
     pairs = list(expiries.items()) if isinstance(expiries, Mapping) else expiries
@@ -213,6 +237,11 @@ def _named(expiries: Expiries) -> list[tuple[str, Bars]]:
             raise ConfigError(
                 f"Continuous contract: {str(name)!r} must come with its Bars, got {type(bars).__name__}; read them "
                 "with read_bars."
+            )
+        if "contract" in bars.extra:
+            raise DataError(
+                f"Continuous contract: the bars of {str(name)!r} have a column 'contract', where the series "
+                "numbers its expiries; rename it or leave it out."
             )
     if not pairs:
         raise DataError("Continuous contract: there are no expiries; give at least one.")

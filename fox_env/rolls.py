@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ Days = NDArray[np.datetime64]
 DEFAULT_ROLL_DAYS = 5
 """Business days before the expiry at which the calendar rule rolls where no contract says otherwise."""
 
+_OPEN_INTEREST = ("open_interest", "openinterest", "openint", "open_int", "oi", "opint")
 _NEVER = datetime.date(9999, 1, 1)
 _DAY_NS = 86_400_000_000_000
 _EVENING_NS = 15 * 1_800_000_000_000
@@ -215,11 +216,17 @@ def _local(ts: Int, timezone: str) -> Int:
     return wall
 
 
+def open_interest_column(columns: Iterable[str]) -> str | None:
+    """Return the name among these of the column of open interest, however files spell it, or None."""
+    folded = {name.casefold().replace(" ", "_"): name for name in columns}
+    return next((folded[name] for name in _OPEN_INTEREST if name in folded), None)
+
+
 def activity(items: list[Expiry], day_of: list[Int], days: int, rule: str) -> Float:
     """Return what the rule compares for each expiry and day, (K, D): 0 where an expiry has no bars.
 
-    Volume is summed over the day; of the open interest the last value of the day counts; the calendar rule
-    compares nothing.
+    Volume is summed over the day; of the open interest the last known value of the day counts, and NaN stands
+    for a day with bars that has none; the calendar rule compares nothing.
     """
     table = np.zeros((len(items), days))
     for number, (item, day) in enumerate(zip(items, day_of, strict=True)):
@@ -231,12 +238,15 @@ def activity(items: list[Expiry], day_of: list[Int], days: int, rule: str) -> Fl
                 )
             table[number] = np.bincount(day, weights=item.bars.volume, minlength=days)
         elif rule == "open_interest":
-            if (interest := item.bars.extra.get("open_interest")) is None:
+            if (name := open_interest_column(item.bars.extra)) is None:
                 raise DataError(
                     f"Continuous contract: roll='open_interest' needs the column open_interest, which the bars "
                     f"of {item.name!r} lack; use roll='volume'."
                 )
-            table[number, day] = np.nan_to_num(interest)  # the last bar of a day is written last
+            interest = item.bars.extra[name]
+            known = np.isfinite(interest)
+            table[number, day] = np.nan
+            table[number, day[known]] = interest[known]  # the last bar of a day is written last
     return table
 
 
@@ -252,7 +262,8 @@ def held_expiries(days: Days, leaving: Days, present: NDArray[np.bool_], active:
     present : bool (K, D)
         Whether an expiry has bars on a day.
     active : float64 (K, D)
-        What decides; only the days before enter the choice for a day.
+        What decides; only the days before enter the choice for a day. While it is unknown (NaN) for the expiry
+        held, nothing is decided, and no expiry is chosen for an unknown value.
 
     Raises
     ------
@@ -270,9 +281,10 @@ def held_expiries(days: Days, leaving: Days, present: NDArray[np.bool_], active:
     numbers = np.empty(len(days), dtype=np.int64)
     for day, date in enumerate(days):
         before = active[:, day - 1] if day else np.zeros(len(leaving))
-        if (later := before[held + 1 :]).size and later.max() > before[held]:
+        known = np.nan_to_num(before)
+        if (later := known[held + 1 :]).size and later.max() > before[held]:
             held += 1 + int(later.argmax())
         while date >= leaving[held] and held + 1 < len(leaving):
-            held += 1 + int(before[held + 1 :].argmax())
+            held += 1 + int(known[held + 1 :].argmax())
         numbers[day] = held
     return numbers

@@ -161,6 +161,46 @@ def test_open_interest_decides_by_the_last_value_of_the_day() -> None:
     assert roll_schedule(expiries, "volume") == []
 
 
+def interest(days: list[list[float]], seed: int, name: str = "open_interest") -> Bars:
+    """An expiry with three values of open interest a day: of the first bars, of the bars between, of the last."""
+    bars = make([9] * len(days), seed=seed)
+    values = np.concatenate([np.repeat(day, [1, SESSION - 2, 1]) for day in days])
+    return replace(bars, extra={name: values})
+
+
+NAN = float("nan")
+
+
+def test_a_missing_last_value_of_open_interest_is_the_one_before() -> None:
+    """A value that is missing in the last bar of a day is not 0, which would roll for good."""
+    held, later = interest([[1_000, 1_000, NAN]] * 3, 0), interest([[5, 5, 5]] * 3, 1)
+    assert roll_schedule({"ESZ3": held, "ESH4": later}, "open_interest") == []
+    later = interest([[5, 5, 5], [5, 2_000, NAN], [5, 5, 5]], 1)
+    rolls = roll_schedule({"ESZ3": held, "ESH4": later}, "open_interest")
+    assert [day_of(roll.time) for roll in rolls] == [2]
+
+
+def test_a_day_without_open_interest_decides_nothing() -> None:
+    unknown = [NAN] * 3
+    held = interest([[10, 10, 10], unknown, [10, 10, 10], [10, 10, 10]], 0)
+    later = interest([[5, 5, 5], [20, 20, 20], [20, 20, 20], [20, 20, 20]], 1)
+    rolls = roll_schedule({"ESZ3": held, "ESH4": later}, "open_interest")
+    assert [day_of(roll.time) for roll in rolls] == [3]
+    never = roll_schedule({"ESZ3": later, "ESH4": interest([unknown] * 4, 1)}, "open_interest")
+    assert never == []
+    expired = roll_schedule(
+        {"ESZ3": later, "ESH4": interest([unknown] * 4, 1)}, "open_interest", expiry={"ESZ3": "2013-11-26"}
+    )
+    assert [day_of(roll.time) for roll in expired] == [2]
+
+
+@pytest.mark.parametrize("name", ["OpenInterest", "Open Interest", "OI", "open_int", "opint"])
+def test_open_interest_is_found_under_the_names_that_files_give_it(name: str) -> None:
+    held, later = interest([[10, 10, 10]] * 3, 0, name), interest([[20, 20, 20]] * 3, 1)
+    rolls = roll_schedule({"ESZ3": held, "ESH4": later}, "open_interest")
+    assert [day_of(roll.time) for roll in rolls] == [1]
+
+
 def test_the_calendar_rule_counts_business_days_before_the_expiry() -> None:
     expiries = {"ESZ3": make([9] * 20), "ESH4": make([1] * 20, seed=1)}  # expires on Friday, 2013-12-20
     assert str(roll_schedule(expiries, "calendar")[0].time)[:10] == "2013-12-12"  # roll_days of ES: 6
@@ -351,6 +391,17 @@ LATE = make([0, 0, 9, 9], seed=1)
         ({"GCX3": A}, {"roll": "calendar"}, DataError, "no expiry is in the months GJMQZ of GC"),
         ({"ESZ3": replace(A, volume=None)}, {}, DataError, "needs the volume, which the bars of 'ESZ3' lack"),
         ({"ESZ3": replace(A, adjusted="ratio")}, {}, DataError, "the bars of 'ESZ3' are spliced already"),
+        ({"ESZ3": A}, {"contract": "CL"}, ConfigError, "'ESZ3' is an expiry of ES, not of CL; leave contract= out"),
+        ({"rb1401": A}, {"contract": "RB"}, ConfigError, "'rb1401' is an expiry of rb, not of RB"),
+        ({"ESZ3": A}, {"roll_days": -3}, ConfigError, "roll_days must be a whole number from 0, got -3"),
+        ({"ESZ3": A}, {"roll_days": 2.5}, ConfigError, "roll_days must be a whole number from 0, got 2.5"),
+        ({"ESZ3": A}, {"roll_days": True}, ConfigError, "roll_days must be a whole number from 0, got True"),
+        ({"ESZ3": A}, {"roll_days": "5"}, ConfigError, "roll_days must be a whole number from 0, got '5'"),
+        ({"ESZ3": A}, {"expiry": ["ESZ3"]}, ConfigError, "expiry= must map names to last trading days, got list"),
+        (
+            {"ESZ3": replace(A, extra={"contract": A.close})}, {}, DataError,
+            "the bars of 'ESZ3' have a column 'contract', where the series numbers its expiries; rename it",
+        ),
         ({"ESZ3": A}, {"contract": "??"}, ConfigError, "Unknown contract '??'"),
         (
             {"ESZ3": A, "ESH4": LATE}, {"expiry": {"ESZ3": "2013-11-26"}}, DataError,
@@ -365,6 +416,13 @@ def test_what_cannot_be_spliced_is_refused_in_one_sentence(
     with pytest.raises(error) as caught:
         continuous(expiries, **options)
     assert message in str(caught.value)
+
+
+def test_a_contract_of_the_users_own_and_names_of_another_vendor_go_together() -> None:
+    mine = replace(contract("ES"), symbol="mine")
+    assert len(roll_schedule(three(), contract=mine)) == 2
+    names = {"ESZ3": "EPZ3", "ESH4": "EPH4", "ESM4": "EPM4"}
+    assert len(roll_schedule({names[key]: bars for key, bars in three().items()}, contract="ES")) == 2
 
 
 def test_no_ratio_exists_of_negative_prices() -> None:
