@@ -16,7 +16,7 @@ from fox_env.bars import Flag, Int
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
 
-__all__ = ["ALIASES", "TEMPLATES", "Sessions", "Template", "find_sessions"]
+__all__ = ["ALIASES", "TEMPLATES", "Sessions", "Template", "find_sessions", "wall_clock"]
 
 Days = NDArray[np.datetime64]
 _DAY_NS = 86_400_000_000_000
@@ -309,6 +309,23 @@ def _apply_pause(opens: Int, closes: Int, day: Days, zone: str, pause: Pause) ->
         np.append(np.where(broken, stops, closes), closes[broken]),
         np.append(day, day[broken]),
     )
+
+
+def wall_clock(ts: Int, timezone: str) -> Int:
+    """Return the wall clock of UTC times, both as ns since 1970.
+
+    Parameters
+    ----------
+    ts : int64 (T,)
+        ns UTC.
+    timezone : str
+        IANA zone.
+    """
+    import polars as pl
+
+    stamps = pl.Series(ts).cast(pl.Datetime("ns", "UTC")).dt.convert_time_zone(timezone)
+    wall: Int = stamps.dt.replace_time_zone(None).to_physical().to_numpy()
+    return wall
 
 
 def _at(days: Days, clock: str, zone: str) -> Int:

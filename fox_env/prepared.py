@@ -174,7 +174,7 @@ def _metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         with open(path, "rb") as stream:
             if stream.read(len(_PARQUET)) != _PARQUET:
                 return {}
-        return pl.read_parquet_metadata(path)
+        return pl.read_parquet_metadata(Path(path))
     except OSError as error:
         raise DataError(f"{path}: the file cannot be read: {error.strerror or error}.") from error
     except pl.exceptions.PolarsError:

@@ -7,12 +7,9 @@ import numpy as np
 from fox_env.bars import PRICES, Fault, Flag, Float
 from fox_env.checks.series import Series, finding
 from fox_env.contracts import ContractSpec
+from fox_env.market_columns import SNAP_TICKS
 
 __all__ = ["grid_faults", "volume_faults"]
-
-_GRID_TOLERANCE = 0.02
-"""Distance from the price grid, in ticks, that counts as float32 noise and is snapped when a market is
-built."""
 
 _ROUNDING = 1e-6
 """Distance, in ticks, that the rounding of 64-bit numbers stays below."""
@@ -67,7 +64,7 @@ def _distance(values: Float, tick: float) -> Float:
 
 
 def _off_grid(values: Float, tick: float) -> Flag:
-    off: Flag = _distance(values, tick) > _GRID_TOLERANCE
+    off: Flag = _distance(values, tick) > SNAP_TICKS
     return off
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fox_env.bars import Fault, Int
-from fox_env.calendars import Sessions, find_sessions
+from fox_env.calendars import Sessions, find_sessions, wall_clock
 from fox_env.checks.series import Series, finding
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
@@ -133,13 +133,8 @@ def _missing(ts: Int, interval: int, sessions: Sessions) -> _Missing:
 
 def _daily_faults(series: Series, spec: ContractSpec, sessions: Sessions) -> list[Fault]:
     """Compare the dates of daily bars with the trading days, whatever time of the day stamps them."""
-    import polars as pl
-
-    stamps = pl.Series(series.ts).cast(pl.Datetime("ns", "UTC")).dt.convert_time_zone(spec.timezone)
-    local = stamps.dt.replace_time_zone(None).dt.offset_by(
-        "-12h"
-    )  # a bar that ends at midnight is of the day before
-    dates = local.dt.date().to_numpy().astype("datetime64[D]")
+    # A bar that ends at midnight is of the day before.
+    dates = ((wall_clock(series.ts, spec.timezone) - _DAY_NS // 2) // _DAY_NS).astype("datetime64[D]")
     trading, piece_day = np.unique(sessions.day, return_inverse=True)
     inside = np.isin(dates, trading)
     rows = np.flatnonzero(inside)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fox_env.calendars import wall_clock
 from fox_env.features.windows import F64
 
 DAY_SECONDS = 86_400.0
@@ -46,11 +47,7 @@ def sin_cos_turns(turns: F64) -> tuple[F64, F64]:
 
 def local_seconds_of_week(ts: NDArray[np.int64], timezone: str) -> F64:
     """Return seconds since Monday 00:00 on the wall clock of `timezone` for UTC nanosecond stamps."""
-    import polars as pl
-
-    stamps = pl.Series(ts).cast(pl.Datetime("ns")).dt.replace_time_zone("UTC").dt.convert_time_zone(timezone)
-    wall = stamps.dt.replace_time_zone(None).to_physical().to_numpy()
-    return ((wall + _MONDAY_SHIFT_NS) % _WEEK_NS) / 1e9
+    return ((wall_clock(ts, timezone) + _MONDAY_SHIFT_NS) % _WEEK_NS) / 1e9
 
 
 @dataclass(frozen=True)

@@ -1,60 +1,79 @@
-"""Bars to coarser bars: by time or by trading day, never across a session break or a roll."""
+"""Bars to coarser bars: by time, never across a session break, or by trading day; neither across a roll."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fox_env.bars import Bars, Flag, Float, Int
+from fox_env.bars import Bars, Float, Int
+from fox_env.calendars import ALIASES, wall_clock
+from fox_env.contracts import ContractSpec
+from fox_env.contracts import contract as find_contract
 from fox_env.errors import ConfigError
 from fox_env.reading.sizes import BarSize, parse_size
 
 _DAY_NS = 86_400_000_000_000
+_EVENING_NS = 59_400_000_000_000
+"""16:30 at the exchange: a session that opens from then on belongs to the next trading day."""
+
+_EVENING_UTC_NS = 73_800_000_000_000
+"""20:30 UTC, in place of it where the exchange is not known: between the sessions of America and of Asia."""
+
 _SUMS = frozenset(("buy_volume", "sell_volume", "ofi", "trades"))
 """Extra columns that count what happened within a bar; of all others the last value stands."""
 
 
-def resample(bars: Bars, size: str) -> Bars:
+def resample(bars: Bars, size: str, contract: str | ContractSpec | None = None) -> Bars:
     """Combine bars into coarser ones.
 
     A coarse bar holds the bars that close within (start, end], where the intervals start at multiples of the
-    size since 1970 UTC; its time is ``end``. "1d" is a trading day: the bars of one session, and of at most
-    24 hours since its first bar opened; its time is the close of its last bar. No coarse bar crosses a
-    session break or a roll; where one ends early and another follows within the same interval, its time is
-    the close of its last bar. Intervals without bars make none; the last bar may be incomplete.
+    size since 1970 UTC; its time is ``end``. It crosses no session break and no roll; where one ends early and
+    another follows within the same interval, its time is the close of its last bar. Intervals without bars make
+    none; the last bar may be incomplete.
+
+    "1d" makes one bar for every trading day, whatever breaks it has; its time is the close of its last bar. A
+    session belongs to the day at the exchange on which it opens, from 16:30 on to the next one, and on a weekend to
+    the Monday: so a night session is part of the day that follows. A session that lasts longer than a day is divided
+    every 24 hours since the day opened, one of a contract that trades around the clock every day at midnight.
+    Without a contract the day is that of UTC, from 20:30 on the next one. This suits exchanges of America and
+    Europe; a night session in Asia would count to the day before, so name the contract.
 
     Parameters
     ----------
     bars : Bars
     size : str
         A time such as "5min" or "1h", or "1d".
+    contract : str or ContractSpec, optional
+        What is traded: its time zone decides which trading day a session belongs to.
 
     Returns
     -------
     Bars
-        First open, highest high, lowest low, last close, summed volume; ``gap`` and ``roll_gap`` of the
-        first bar, ``session_end`` of the last. Of the extra columns, ``buy_volume``, ``sell_volume``, ``ofi``
-        and ``trades`` are summed (a missing value counts 0 unless all are missing); of all others the last
-        value stands.
+        First open, highest high, lowest low, last close, summed volume; ``roll_gap`` of the first bar. By time,
+        ``gap`` is that of the first bar and ``session_end`` that of the last; of days they are derived as
+        :meth:`Bars.from_arrays` does for daily bars of any origin. Of the extra columns, ``buy_volume``,
+        ``sell_volume``, ``ofi`` and ``trades`` are summed (a missing value counts 0 unless all are missing); of
+        all others the last value stands.
 
     Raises
     ------
     ConfigError
-        The size is unknown, counts trades, volume or money, or is not a multiple of the bars' interval.
+        The size is unknown, counts trades, volume or money, or is not a multiple of the bars' interval; or the
+        contract is unknown.
     """
     wanted = parse_size(size)
     _check(bars, wanted)
-    cut = bars.gap.copy()
+    spec = None if contract is None else find_contract(contract)
+    by_day = wanted.kind == "day"
+    end = _trading_days(bars, spec) if by_day else -(-bars.ts // wanted.amount) * wanted.amount
+    cut = np.diff(end, prepend=end[0] - 1) != 0
+    if not by_day:
+        cut |= bars.gap
     if bars.roll_gap is not None:
         cut |= bars.roll_gap != 0
-    cut[0] = True
-    if wanted.kind == "day":
-        starts = np.flatnonzero(cut | _day_starts(bars, wanted))
-    else:
-        end = -(-bars.ts // wanted.amount) * wanted.amount
-        starts = np.flatnonzero(cut | (np.diff(end, prepend=end[0]) != 0))
+    starts = np.flatnonzero(cut)
     last = np.append(starts[1:], len(bars)) - 1
     close = bars.ts[last]
-    if wanted.kind == "time":
+    if not by_day:
         follows = np.append(np.diff(end[last]) == 0, False)
         close = np.where(follows, close, end[last])
     return Bars.from_arrays(
@@ -65,8 +84,8 @@ def resample(bars: Bars, size: str) -> Bars:
         bars.close[last],
         volume=None if bars.volume is None else np.add.reduceat(bars.volume, starts),
         roll_gap=None if bars.roll_gap is None else bars.roll_gap[starts],
-        session_end=bars.session_end[last],
-        gap=bars.gap[starts],
+        session_end=None if by_day else bars.session_end[last],
+        gap=None if by_day else bars.gap[starts],
         extra={name: _combine(name, values, starts, last) for name, values in bars.extra.items()},
         repairs=bars.repairs,
         adjusted=bars.adjusted,
@@ -85,13 +104,37 @@ def _check(bars: Bars, size: BarSize) -> None:
         )
 
 
-def _day_starts(bars: Bars, size: BarSize) -> Flag:
-    """Return where a session has lasted another 24 hours since its first bar opened."""
-    session = np.cumsum(bars.session_start) - 1
+def _trading_days(bars: Bars, spec: ContractSpec | None) -> Int:
+    """Return the trading day of each bar, in days since 1970."""
+    if spec is not None and ALIASES.get(spec.session, spec.session) == "24/7":
+        return wall_clock(bars.ts - 1, spec.timezone) // _DAY_NS
     opened = bars.ts[bars.session_start] - bars.interval_ns
-    day: Int = (bars.ts - 1 - opened[session]) // size.amount
-    starts: Flag = np.diff(day, prepend=day[0]) != 0
-    return starts
+    session = np.cumsum(bars.session_start) - 1
+    last = bars.ts[np.append(np.flatnonzero(bars.session_start)[1:], len(bars)) - 1]
+    first: list[int] = []
+    phase: list[int] = []
+    today, clock = -1, 0
+    for day, start, stop in zip(
+        _opening_days(opened, spec).tolist(), opened.tolist(), last.tolist(), strict=True
+    ):
+        if not first or day > today:  # else the day goes on after a break
+            today, clock = day, start % _DAY_NS
+        first.append(today)
+        phase.append(clock)
+        today += (stop - 1 - clock) // _DAY_NS - (start - clock) // _DAY_NS
+    clocks = np.array(phase, dtype=np.int64)
+    begun = np.array(first, dtype=np.int64) - (opened - clocks) // _DAY_NS
+    days: Int = begun[session] + (bars.ts - 1 - clocks[session]) // _DAY_NS
+    return days
+
+
+def _opening_days(opened: Int, spec: ContractSpec | None) -> Int:
+    """Return the trading day on which sessions that open at these times begin."""
+    if spec is None:
+        return (opened + _DAY_NS - _EVENING_UTC_NS) // _DAY_NS
+    day = (wall_clock(opened, spec.timezone) + _DAY_NS - _EVENING_NS) // _DAY_NS
+    weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
+    return day + np.where(weekday >= 5, 7 - weekday, 0)
 
 
 def _combine(name: str, values: Float, starts: Int, last: Int) -> Float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fox_env.bars import Bars
+from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
+from fox_env.readers import read_bars
 from fox_env.reading.resample import resample
 
 T0 = 1_715_248_800_000_000_000  # 2024-05-09 10:00:00 UTC
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "SHFE_rb_HOT_5min.csv.gz"
 MINUTE, HOUR, DAY = 60_000_000_000, 3_600_000_000_000, 86_400_000_000_000
 
 
@@ -65,17 +70,90 @@ def test_flows_are_summed_and_of_other_columns_the_last_value_stands() -> None:
     assert np.isnan(made.extra["open_interest"][0]) and made.extra["open_interest"][1] == 6
 
 
-def test_a_day_is_a_session() -> None:
-    evening, morning = [i * 60.0 for i in range(1, 9)], [i * 60.0 for i in range(20, 23)]
-    hours = bars([*evening, *morning], gap=[i == 8 for i in range(11)])
-    made = resample(hours, "1d")
-    assert minutes(made) == [480, 1320]
-    assert made.volume is not None and made.volume.tolist() == [36, 30]
+def sessions(*spans: tuple[str, str], minutes: int = 15) -> Bars:
+    """Return bars of some minutes that fill sessions from one time to another, in UTC."""
+    step = np.timedelta64(minutes, "m")
+    ts = [np.arange(np.datetime64(a) + step, np.datetime64(b) + step, step) for a, b in spans]
+    rows = np.arange(sum(map(len, ts)), dtype=np.float64)
+    return Bars.from_arrays(np.concatenate(ts), rows, rows + 1, rows - 1, rows, volume=np.ones(len(rows)))
+
+
+def closes(made: Bars) -> list[str]:
+    return [str(time) for time in made.ts.astype("datetime64[ns]").astype("datetime64[m]")]
+
+
+def shanghai(day: str, night_before: str | None) -> list[tuple[str, str]]:
+    """Return the sessions of a trading day of a metal in UTC: a night from 21:00 to 01:00, morning and afternoon."""
+    by_day = [(f"{day}T01:00", f"{day}T03:30"), (f"{day}T05:30", f"{day}T07:00")]
+    return ([(f"{night_before}T13:00", f"{night_before}T17:00")] if night_before else []) + by_day
+
+
+def test_a_night_session_and_the_day_after_it_are_one_day_where_the_contract_is_named() -> None:
+    thursday, friday = shanghai("2024-05-09", "2024-05-08"), shanghai("2024-05-10", "2024-05-09")
+    monday, tuesday = shanghai("2024-05-13", "2024-05-10"), shanghai("2024-05-14", None)
+    fine = sessions(*thursday, *friday, *monday, *tuesday)
+    made = resample(fine, "1d", "cu")
+    assert closes(made) == [f"2024-05-{day}T07:00" for day in ("09", "10", "13", "14")]
+    assert made.volume is not None and made.volume.tolist() == [32, 32, 32, 16]
+    assert made.gap.tolist() == [False, False, True, False]
+
+
+def test_an_evening_opens_the_next_day_without_a_contract_too() -> None:
+    days = [("2024-05-08T22:00", "2024-05-09T21:00"), ("2024-05-09T22:00", "2024-05-10T14:00"),
+            ("2024-05-10T15:00", "2024-05-10T21:00"), ("2024-05-12T22:00", "2024-05-13T21:00")]  # fmt: skip
+    made = resample(sessions(*days), "1d")
+    assert closes(made) == ["2024-05-09T21:00", "2024-05-10T21:00", "2024-05-13T21:00"]
+    assert closes(resample(sessions(*days), "1d", "ES")) == closes(made)
+
+
+@pytest.mark.parametrize("contract", [None, "ES"])
+def test_daily_flags_are_those_of_the_same_bars_from_arrays(contract: str | None) -> None:
+    days = [("2024-05-08T22:00", "2024-05-09T21:00"), ("2024-05-09T22:00", "2024-05-10T21:00"),
+            ("2024-05-12T22:00", "2024-05-13T21:00"), ("2024-05-13T22:00", "2024-05-14T21:00")]  # fmt: skip
+    made = resample(sessions(*days), "1d", contract)
+    same = Bars.from_arrays(made.ts, made.open, made.high, made.low, made.close)
+    assert made.gap.tolist() == same.gap.tolist() == [False, False, True, False]
+    assert made.session_end.tolist() == same.session_end.tolist()
+
+
+def test_a_session_longer_than_a_day_is_divided_where_it_opened_also_after_a_pause() -> None:
+    week = [("2024-05-05T21:00", "2024-05-07T03:00"), ("2024-05-07T04:00", "2024-05-10T21:00")]
+    days = [f"2024-05-{day:02d}T21:00" for day in (6, 7, 8, 9, 10)]
+    assert closes(resample(sessions(*week), "1d", "FX")) == days
+    assert closes(resample(sessions(*week), "1d")) == days
+
+
+def test_a_contract_without_closing_times_has_days_from_midnight() -> None:
+    crypto = ContractSpec("COIN", tick_size=0.5, multiplier=1.0, timezone="UTC", session="24/7")
+    made = resample(
+        sessions(("2024-05-10T09:00", "2024-05-11T23:00"), ("2024-05-12T01:00", "2024-05-12T06:00")),
+        "1d",
+        crypto,
+    )
+    assert closes(made) == ["2024-05-11T00:00", "2024-05-11T23:00", "2024-05-12T06:00"]
+
+
+def test_a_roll_divides_a_day() -> None:
+    fine = sessions(("2024-05-08T22:00", "2024-05-09T21:00"))
+    rolls = np.where(np.arange(len(fine)) == 40, 3.0, 0.0)
+    assert len(resample(replace(fine, roll_gap=rolls), "1d")) == 2
 
 
 def test_a_market_without_breaks_has_days_of_24_hours_since_its_first_bar_opened() -> None:
     made = resample(bars([i * 60.0 for i in range(1, 50)]), "1d")
     assert minutes(made) == [24 * 60, 48 * 60, 49 * 60]
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not there")
+def test_a_chinese_contract_has_one_bar_for_every_trading_day() -> None:
+    fine = read_bars(SHARED, tz="Asia/Shanghai", label="close")
+    made = resample(fine, "1d", "rb")
+    by_day = np.unique(
+        fine.ts[fine.ts % DAY < 8 * HOUR] // DAY
+    )  # days that have a day session, 09:00 to 15:00
+    assert len(made) == len(by_day)
+    assert made.volume is not None and fine.volume is not None
+    assert made.volume.sum() == pytest.approx(fine.volume.sum(), rel=1e-12)
 
 
 def test_what_was_changed_on_reading_is_kept() -> None:
@@ -110,9 +188,9 @@ def test_volume_and_prices_are_conserved_and_no_bar_crosses_a_break(spacing: lis
     assert made.volume.sum() == fine.volume.sum()
     assert (made.open[0], made.close[-1]) == (fine.open[0], fine.close[-1])
     assert (made.high.max(), made.low.min()) == (fine.high.max(), fine.low.min())
-    assert made.gap.sum() == fine.gap.sum() and made.session_end.sum() == fine.session_end.sum()
-    opened_after_break = made.open[made.gap]
-    assert opened_after_break.tolist() == fine.open[fine.gap].tolist()
+    if size != "1d":
+        assert made.gap.sum() == fine.gap.sum() and made.session_end.sum() == fine.session_end.sum()
+        assert made.open[made.gap].tolist() == fine.open[fine.gap].tolist()
 
 
 @given(steps, st.sampled_from(("2min", "15min", "1h")), st.integers(3, 40))
