@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fox_env.bar_columns import as_array, flags, numbers
 from fox_env.errors import DataError
 
 Float = NDArray[np.float64]
@@ -118,7 +119,7 @@ def as_nanoseconds(ts: ArrayLike) -> Int:
     DataError
         Another type, a NaT, or a date that ns cannot hold (before 1677 or after 2262).
     """
-    array = np.asarray(ts)
+    array = as_array(ts, "ts")
     if array.ndim != 1:
         raise DataError(f"Bars: ts must have one dimension, got shape {array.shape}.")
     if array.dtype.kind == "M":
@@ -150,20 +151,22 @@ def as_nanoseconds(ts: ArrayLike) -> Int:
     )
 
 
-def _column(
-    values: ArrayLike, name: str, dtype: type[np.float64] | type[np.bool_], length: int
-) -> NDArray[np.generic]:
-    """Copy one column into a read-only array of the right type and length."""
-    try:
-        array: NDArray[np.generic] = np.array(values, dtype=dtype)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"Bars: column {name} cannot be read as {dtype.__name__}: {error}.") from error
-    if array.shape != (length,):
+def _roll_gaps(values: ArrayLike, length: int) -> Float:
+    rolls = numbers(values, "roll_gap", length)
+    if (bad := np.flatnonzero(~np.isfinite(rolls))).size:
         raise DataError(
-            f"Bars: column {name} has shape {array.shape}, but ts has {length} rows; give equal lengths."
+            f"Bars: row {bad[0]}, column roll_gap: {rolls[bad[0]]} is not finite; write 0 for no roll."
         )
-    array.flags.writeable = False
-    return array
+    return rolls
+
+
+def _further(extra: Mapping[str, ArrayLike], length: int) -> dict[str, Float]:
+    if not isinstance(extra, Mapping):
+        raise DataError(f"Bars: extra must map names to columns, got {type(extra).__name__}.")
+    for name in extra:
+        if not isinstance(name, str):
+            raise DataError(f"Bars: the name {name!r} of a further column must be a text.")
+    return {name: numbers(values, name, length) for name, values in extra.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,40 +253,32 @@ class Bars:
             raise DataError("Bars: there are no rows; give at least one bar.")
         stamps.flags.writeable = False
 
-        def number(values: ArrayLike, name: str) -> Float:
-            return _column(values, name, np.float64, length)  # type: ignore[return-value]
-
-        def flag(values: ArrayLike, name: str) -> Flag:
-            return _column(values, name, np.bool_, length)  # type: ignore[return-value]
-
-        prices = {name: number(v, name) for name, v in zip(PRICES, (open, high, low, close), strict=True)}
-        traded = None if volume is None else number(volume, "volume")
+        prices = {
+            name: numbers(v, name, length) for name, v in zip(PRICES, (open, high, low, close), strict=True)
+        }
+        traded = None if volume is None else numbers(volume, "volume", length)
         found = first_fault(stamps, prices, traded)
         if found is not None:
             fault, row = found
             raise DataError(
                 f"Bars: row {row}, column {fault.column}: {fault.describe(row)}; correct or remove the row."
             )
-        rolls = None if roll_gap is None else number(roll_gap, "roll_gap")
-        if rolls is not None and (bad := np.flatnonzero(~np.isfinite(rolls))).size:
-            raise DataError(
-                f"Bars: row {bad[0]}, column roll_gap: {rolls[bad[0]]} is not finite; write 0 for no roll."
-            )
-        after_break = session_breaks(stamps) if gap is None else flag(gap, "gap")
+        rolls = None if roll_gap is None else _roll_gaps(roll_gap, length)
+        after_break = session_breaks(stamps) if gap is None else flags(gap, "gap", length)
         if session_end is None:
             last = np.append(after_break[1:], False)
         else:
-            last = flag(session_end, "session_end")
+            last = flags(session_end, "session_end", length)
             if gap is None:
                 after_break = after_break | np.concatenate(([False], last[:-1]))
         return cls(
             ts=stamps,
             **prices,
             volume=traded,
-            session_end=flag(last, "session_end"),
-            gap=flag(after_break, "gap"),
+            session_end=flags(last, "session_end", length),
+            gap=flags(after_break, "gap", length),
             roll_gap=rolls,
-            extra={name: number(v, name) for name, v in (extra or {}).items()},
+            extra=_further({} if extra is None else extra, length),
             repairs=tuple(repairs),
             adjusted=adjusted,
         )

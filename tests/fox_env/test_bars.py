@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,27 @@ def test_every_datetime_unit_gives_the_same_nanoseconds(unit: str) -> None:
             "row 4, column ts: the time is missing",
         ),
         (columns(ts=np.array(["2400-01-01"] * 5, dtype="datetime64[s]")), "row 0, column ts: 2400-01-01"),
-        (columns(open=["a"] * 5), "column open cannot be read as float64"),
+        (columns(open=["a"] * 5), "column open must hold numbers, but row 0 is 'a'"),
+        (columns(open=["1.5"] * 5), "column open must hold numbers, but row 0 is '1.5'"),
+        (columns(open=np.array([1.0, "1.5", 1, 1, 1], dtype=object)), "but row 1 is '1.5'"),
+        (columns(open=[1.0, 2 + 1j, 1.0, 1.0, 1.0]), "column open must hold numbers, but row 0 is (1+0j)"),
+        (
+            columns(open=columns()["ts"].astype("datetime64[ns]")),
+            "column open must hold numbers, but row 0 is",
+        ),
+        (columns(open=[[1.0], [1.0, 2.0], 1, 1, 1]), "column open is not one-dimensional"),
+        (columns(ts=[[1], [1, 2]]), "column ts is not one-dimensional"),
+        (columns(volume=5.0), "column volume has shape ()"),
+        (
+            columns(session_end=["False"] * 5),
+            "column session_end must hold True and False, but row 0 is 'False'",
+        ),
+        (columns(gap=[0, 1, 0, 2, 0]), "column gap must hold True and False, but row 3 is 2"),
+        (columns(gap=[0.0, 1.0, 0.0, np.nan, 0.0]), "column gap must hold True and False, but row 3 is nan"),
+        (columns(gap=np.array([True, None, 0, 0, 0], dtype=object)), "True and False, but row 1 is None"),
+        (columns(extra=[1.0]), "extra must map names to columns, got list"),
+        (columns(extra={3: np.arange(5.0)}), "the name 3 of a further column must be a text"),
+        (columns(extra={"oi": ["9"] * 5}), "column oi must hold numbers, but row 0 is '9'"),
         (changed("close", 3, np.nan), "row 3, column close: price is nan"),
         (changed("high", 2, np.inf), "row 2, column high: price is inf"),
         (changed("high", 1, 100.5), "row 1, column high: high 100.5 is below max(open, close) = 101.0"),
@@ -173,6 +194,18 @@ def test_a_slice_is_a_view_of_everything() -> None:
 def test_empty_and_stepped_slices_are_refused(rows: slice) -> None:
     with pytest.raises(DataError):
         Bars.from_arrays(**columns())[rows]
+
+
+def test_numbers_and_flags_of_other_types_are_taken_exactly() -> None:
+    prices = np.array([Decimal("1.5"), 2, 1.5, np.float32(2.0), 1], dtype=object)
+    data = columns(open=prices, high=[2] * 5, low=[1] * 5, close=np.full(5, 1.5, dtype=np.float32))
+    bars = Bars.from_arrays(
+        **data, gap=[0, 1, 0, 0, 0], session_end=[1.0, 0.0, 0.0, 0.0, 0.0], extra={"up": prices > 1}
+    )
+    assert bars.open.tolist() == [1.5, 2.0, 1.5, 2.0, 1.0]
+    assert bars.gap.tolist() == [False, True, False, False, False]
+    assert bars.session_end.tolist() == [True, False, False, False, False]
+    assert bars.extra["up"].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
 def test_a_single_row_number_is_refused() -> None:
