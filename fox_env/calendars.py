@@ -12,14 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.bars import Flag, Int
+from fox_env.bars import Bars, Flag, Int
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
 
-__all__ = ["ALIASES", "TEMPLATES", "Sessions", "Template", "find_sessions", "wall_clock"]
+__all__ = ["ALIASES", "TEMPLATES", "Sessions", "Template", "find_sessions", "trading_days", "wall_clock"]
 
 Days = NDArray[np.datetime64]
 _DAY_NS = 86_400_000_000_000
+_EVENING_NS = 59_400_000_000_000
+"""16:30 at the exchange: a session that opens from then on belongs to the next trading day."""
+
+_EVENING_UTC_NS = 73_800_000_000_000
+"""20:30 UTC, in place of it where the exchange is not known: between the sessions of America and of Asia."""
 _LIBRARY = "pandas_market_calendars"
 
 
@@ -309,6 +314,48 @@ def _apply_pause(opens: Int, closes: Int, day: Days, zone: str, pause: Pause) ->
         np.append(np.where(broken, stops, closes), closes[broken]),
         np.append(day, day[broken]),
     )
+
+
+def trading_days(bars: Bars, spec: ContractSpec | None) -> Int:
+    """Return the trading day of each bar, in days since 1970.
+
+    Parameters
+    ----------
+    bars : Bars
+    spec : ContractSpec or None
+        A session belongs to the day at the exchange on which it opens, from 16:30 on to the next one, and on a
+        weekend to the Monday. None: the day of UTC, from 20:30 on the next one. A session that lasts longer than a
+        day is divided every 24 hours since the day opened; a market that is always open, at midnight.
+    """
+    if spec is not None and ALIASES.get(spec.session, spec.session) == "24/7":
+        return wall_clock(bars.ts - 1, spec.timezone) // _DAY_NS
+    opened = bars.ts[bars.session_start] - bars.interval_ns
+    session = np.cumsum(bars.session_start) - 1
+    last = bars.ts[np.append(np.flatnonzero(bars.session_start)[1:], len(bars)) - 1]
+    first: list[int] = []
+    phase: list[int] = []
+    today, clock = -1, 0
+    for day, start, stop in zip(
+        _opening_days(opened, spec).tolist(), opened.tolist(), last.tolist(), strict=True
+    ):
+        if not first or day > today:  # else the day goes on after a break
+            today, clock = day, start % _DAY_NS
+        first.append(today)
+        phase.append(clock)
+        today += (stop - 1 - clock) // _DAY_NS - (start - clock) // _DAY_NS
+    clocks = np.array(phase, dtype=np.int64)
+    begun = np.array(first, dtype=np.int64) - (opened - clocks) // _DAY_NS
+    days: Int = begun[session] + (bars.ts - 1 - clocks[session]) // _DAY_NS
+    return days
+
+
+def _opening_days(opened: Int, spec: ContractSpec | None) -> Int:
+    """Return the trading day on which sessions that open at these times begin."""
+    if spec is None:
+        return (opened + _DAY_NS - _EVENING_UTC_NS) // _DAY_NS
+    day = (wall_clock(opened, spec.timezone) + _DAY_NS - _EVENING_NS) // _DAY_NS
+    weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
+    return day + np.where(weekday >= 5, 7 - weekday, 0)
 
 
 def wall_clock(ts: Int, timezone: str) -> Int:

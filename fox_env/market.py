@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fox_env import contracts
 from fox_env.bars import Bars
+from fox_env.calendars import trading_days
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.features import FEATURES, WARMUP, evaluate, load_or_build
@@ -119,7 +120,7 @@ class Market:
             bars=bars,
             contract=spec,
             features=load_or_build(inputs) if cache else evaluate(inputs),
-            bars_per_year=bars_per_year(bars.ts),
+            bars_per_year=bars_per_year(bars, spec),
             first_ready=_first_ready(WARMUP if warmup is None else warmup, len(bars)),
             columns=columns,
             has_volume=bars.volume is not None,
@@ -242,24 +243,25 @@ class Market:
         return f"Market({self.contract.symbol}, {self.bars!r}, first_ready={self.first_ready}{early})"
 
 
-def bars_per_year(ts: NDArray[np.int64]) -> float:
+def bars_per_year(bars: Bars, spec: ContractSpec) -> float:
     """Return how many bars a year of the data's own calendar has.
 
     Parameters
     ----------
-    ts : int64 (T,)
-        Bar closes in ns.
+    bars : Bars
+    spec : ContractSpec
+        Its zone tells the trading days.
 
     Notes
     -----
     Data of 14 days and more: bars per calendar time, which counts nights, weekends, holidays and missing bars
-    as these data have them. Shorter data do not show a week: bars per day that has bars (UTC), times 252
-    trading days.
+    as these data have them. Shorter data do not show a week: bars per trading day that has bars
+    (:func:`fox_env.calendars.trading_days`), times 252.
     """
-    span = int(ts[-1] - ts[0])
+    span = int(bars.ts[-1] - bars.ts[0])
     if span >= _SHORT_SPAN_NS:
-        return (len(ts) - 1) * _YEAR_NS / span
-    return len(ts) / len(np.unique(ts // _DAY_NS)) * _TRADING_DAYS
+        return (len(bars) - 1) * _YEAR_NS / span
+    return len(bars) / len(np.unique(trading_days(bars, spec))) * _TRADING_DAYS
 
 
 def _read_named(source: object, hints: Mapping[str, Any]) -> tuple[Bars, str]:

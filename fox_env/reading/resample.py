@@ -5,19 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fox_env.bars import Bars, Float, Int
-from fox_env.calendars import ALIASES, wall_clock
+from fox_env.calendars import trading_days
 from fox_env.contracts import ContractSpec
 from fox_env.contracts import contract as find_contract
 from fox_env.errors import ConfigError
 from fox_env.reading.sizes import BarSize, parse_size
 
 _DAY_NS = 86_400_000_000_000
-_EVENING_NS = 59_400_000_000_000
-"""16:30 at the exchange: a session that opens from then on belongs to the next trading day."""
-
-_EVENING_UTC_NS = 73_800_000_000_000
-"""20:30 UTC, in place of it where the exchange is not known: between the sessions of America and of Asia."""
-
 _SUMS = frozenset(("buy_volume", "sell_volume", "ofi", "trades"))
 """Extra columns that count what happened within a bar; of all others the last value stands."""
 
@@ -64,7 +58,7 @@ def resample(bars: Bars, size: str, contract: str | ContractSpec | None = None) 
     _check(bars, wanted)
     spec = None if contract is None else find_contract(contract)
     by_day = wanted.kind == "day"
-    end = _trading_days(bars, spec) if by_day else -(-bars.ts // wanted.amount) * wanted.amount
+    end = trading_days(bars, spec) if by_day else -(-bars.ts // wanted.amount) * wanted.amount
     cut = np.diff(end, prepend=end[0] - 1) != 0
     if not by_day:
         cut |= bars.gap
@@ -102,39 +96,6 @@ def _check(bars: Bars, size: BarSize) -> None:
         raise ConfigError(
             f"Bar size {size.text!r} is not a multiple of the bars' interval of {grid / 1e9:g} s."
         )
-
-
-def _trading_days(bars: Bars, spec: ContractSpec | None) -> Int:
-    """Return the trading day of each bar, in days since 1970."""
-    if spec is not None and ALIASES.get(spec.session, spec.session) == "24/7":
-        return wall_clock(bars.ts - 1, spec.timezone) // _DAY_NS
-    opened = bars.ts[bars.session_start] - bars.interval_ns
-    session = np.cumsum(bars.session_start) - 1
-    last = bars.ts[np.append(np.flatnonzero(bars.session_start)[1:], len(bars)) - 1]
-    first: list[int] = []
-    phase: list[int] = []
-    today, clock = -1, 0
-    for day, start, stop in zip(
-        _opening_days(opened, spec).tolist(), opened.tolist(), last.tolist(), strict=True
-    ):
-        if not first or day > today:  # else the day goes on after a break
-            today, clock = day, start % _DAY_NS
-        first.append(today)
-        phase.append(clock)
-        today += (stop - 1 - clock) // _DAY_NS - (start - clock) // _DAY_NS
-    clocks = np.array(phase, dtype=np.int64)
-    begun = np.array(first, dtype=np.int64) - (opened - clocks) // _DAY_NS
-    days: Int = begun[session] + (bars.ts - 1 - clocks[session]) // _DAY_NS
-    return days
-
-
-def _opening_days(opened: Int, spec: ContractSpec | None) -> Int:
-    """Return the trading day on which sessions that open at these times begin."""
-    if spec is None:
-        return (opened + _DAY_NS - _EVENING_UTC_NS) // _DAY_NS
-    day = (wall_clock(opened, spec.timezone) + _DAY_NS - _EVENING_NS) // _DAY_NS
-    weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
-    return day + np.where(weekday >= 5, 7 - weekday, 0)
 
 
 def _combine(name: str, values: Float, starts: Int, last: Int) -> Float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fox_env import _layout
 from fox_env.bars import Bars
@@ -22,6 +23,8 @@ from fox_env.readers import write_bars
 SPEC = ContractSpec("T", tick_size=0.25, multiplier=50.0)
 DAY = 86_400_000_000_000
 MINUTE = 60_000_000_000
+MONDAY = 1_704_672_000_000_000_000
+"""2024-01-08 00:00 UTC."""
 
 
 @pytest.fixture(autouse=True)
@@ -140,13 +143,20 @@ def test_split_refuses(fractions: tuple[float, ...], embargo: int, message: str)
 
 
 def test_bars_per_year_follows_the_calendar_of_the_data() -> None:
+    def of(ts: NDArray[np.int64]) -> float:
+        flat = np.full(len(ts), 5000.0)
+        return bars_per_year(Bars.from_arrays(ts, flat, flat, flat, flat), contract("ES"))
+
     minutes = np.arange(30 * 1440, dtype=np.int64) * MINUTE
-    assert bars_per_year(minutes) == pytest.approx(525_960.0)
+    assert of(minutes) == pytest.approx(525_960.0)
     days = np.arange(0, 5 * 365, dtype=np.int64)
     weekdays = days[(days % 7) < 5] * DAY
-    assert bars_per_year(weekdays) == pytest.approx(365.25 * 5 / 7, rel=1e-3)
-    one_day = np.arange(390, dtype=np.int64) * MINUTE
-    assert bars_per_year(one_day) == 390 * 252
+    assert of(weekdays) == pytest.approx(365.25 * 5 / 7, rel=1e-3)
+    one_day = MONDAY + np.arange(1, 391, dtype=np.int64) * MINUTE
+    assert of(one_day) == 390 * 252
+    globex = MONDAY - 60 * MINUTE + np.arange(1, 1381, dtype=np.int64) * MINUTE  # 23:00 UTC to 22:00
+    assert of(globex) == 1380 * 252
+    assert of(np.concatenate((globex, globex + DAY))) == 1380 * 252
 
 
 def test_a_roll_is_marked_in_ticks_at_its_bar() -> None:
