@@ -263,3 +263,15 @@ def test_least_recently_used_tables_go_first(folder: Path, monkeypatch: pytest.M
     left = {path.name for path in folder.iterdir()}
     assert len(left) == 3 and names[0] in left and names[1] not in left
     assert np.isfinite(held).all()
+
+
+def test_rows_that_changed_places_are_noticed(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    built = np.array(cache.load_or_build(inputs()))
+    (path,) = folder.glob("features-*.npy")
+    content = bytearray(path.read_bytes())
+    start, row = len(content) - (LENGTH + 1) * built.shape[1] * 4, built.shape[1] * 4
+    one, two = (slice(start + number * row, start + (number + 1) * row) for number in (250, 251))
+    content[one], content[two] = content[two], content[one]
+    path.write_bytes(content)
+    np.testing.assert_array_equal(cache.load_or_build(inputs()), built)
+    assert "a checksum differs" in caplog.text
