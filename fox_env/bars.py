@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,7 +25,12 @@ SESSION_BREAK_NS = 30 * 60 * 1_000_000_000
 """A longer pause between two bars starts a new session (and is longer than one interval)."""
 
 _INTERVAL_ROWS = 241
-"""Rows that decide the interval for the session flags: a prefix, so that later bars cannot change a flag."""
+"""First rows whose spacing decides the interval for the session flags."""
+
+_HOUR_NS = 3_600_000_000_000
+_DAY_NS = 24 * _HOUR_NS
+_RECURRENCES = 2
+"""Of the seven days before, those that need the same pause of one bar for it to be a session break."""
 
 
 class Fault(NamedTuple):
@@ -43,11 +49,42 @@ def median_interval(ts: Int) -> int:
     return int(np.median(spacing)) if spacing.size else 0
 
 
+def known_intervals(ts: Int) -> Int:
+    """Return the bar interval as it is known at each bar, in ns, (T,).
+
+    It is the lower median of the spacings up to the bar and at most of the first 240, so later bars never
+    change it. Bar 0 has that of bar 1; a single bar has 0.
+    """
+    result = np.zeros(len(ts), dtype=np.int64)
+    spacings: list[int] = []
+    for row, spacing in enumerate(np.diff(ts[:_INTERVAL_ROWS]).tolist(), start=1):
+        if spacing > 0:
+            bisect.insort(spacings, spacing)
+        result[row] = spacings[(len(spacings) - 1) // 2] if spacings else 0
+    result[:1] = result[1:2].max(initial=0)
+    result[_INTERVAL_ROWS:] = result[_INTERVAL_ROWS - 1] if len(ts) > _INTERVAL_ROWS else 0
+    return result
+
+
 def session_breaks(ts: Int) -> Flag:
-    """Return whether the pause before each bar exceeds 30 minutes and the bar interval (never for bar 0)."""
+    """Return whether a session break is before each bar: no bar for more than 30 minutes and the interval.
+
+    Where a single intraday bar is missing the time stamps do not tell a break of that length (from 17:00 to
+    18:00 in Chicago) from a gap in the data. It is a break if the same pause, within an hour of the time of
+    day for the change of clocks, was there on two of the seven days before. Each flag depends on the time
+    stamps up to its bar only.
+    """
     breaks = np.zeros(len(ts), dtype=np.bool_)
-    threshold = max(SESSION_BREAK_NS, median_interval(ts[:_INTERVAL_ROWS]))
-    breaks[1:] = np.diff(ts) > threshold
+    interval = known_intervals(ts)[1:]
+    pause = np.diff(ts)
+    breaks[1:] = pause > np.maximum(SESSION_BREAK_NS, interval)
+    single = np.flatnonzero(breaks[1:] & (pause <= 2 * interval) & (interval < _DAY_NS)) + 1
+    begin = ts[single - 1]
+    days = np.zeros(len(single), dtype=np.int64)
+    for day in range(1, 8):
+        then = begin - day * _DAY_NS
+        days += np.searchsorted(begin, then + _HOUR_NS, "right") > np.searchsorted(begin, then - _HOUR_NS)
+    breaks[single] = days >= _RECURRENCES
     return breaks
 
 
@@ -187,7 +224,8 @@ class Bars:
         The bar is the last of its session (calendar knowledge, so not a causal feature); never derived for
         the last bar of the data.
     gap : bool, shape (T,)
-        The bar is the first after a session break.
+        The bar is the first after a session break. Missing bars within a session set no flag: minutes without
+        a trade are ordinary, and orders outlast them.
     roll_gap : float64, shape (T,), or None
         Price of the new contract minus the old one at a roll bar, 0 elsewhere; None when there is no roll.
     extra : mapping of str to float64 arrays, shape (T,)
@@ -237,7 +275,8 @@ class Bars:
             Close of each bar in UTC.
         open, high, low, close, volume, roll_gap, session_end, gap, extra, repairs, adjusted
             As the attributes of the class. Session flags that are not given are derived from the time stamps:
-            a pause longer than 30 minutes and than the bar interval (median of the first 240) ends a session.
+            a pause longer than 30 minutes and than the bar interval ends a session, but for a single missing
+            bar where no such pause recurs (:func:`session_breaks`). Flags are True and False, or 1 and 0.
 
         Raises
         ------

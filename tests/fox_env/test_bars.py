@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fox_env.bars import Bars
@@ -37,6 +37,12 @@ def changed(name: str, row: int, value: float) -> dict[str, Any]:
     data[name] = data[name].copy()
     data[name][row] = value
     return data
+
+
+def flat(ts: np.ndarray[Any, np.dtype[np.int64]]) -> Bars:
+    """Bars of one price at these times."""
+    price = np.ones(len(ts))
+    return Bars.from_arrays(ts, price, price, price, price)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -167,15 +173,49 @@ def test_gap_flags_of_a_slice_are_those_of_the_whole(pauses: list[int], cut: int
     assert part.gap.tolist() == whole.gap.tolist()[: len(part)]
 
 
-def test_flags_do_not_depend_on_later_bars_once_the_interval_is_known() -> None:
-    rng = np.random.default_rng(0)
-    pauses = rng.choice([1, 1, 1, 40, 1000], size=2_000)
-    pauses[1_000:] = 50  # a change of the usual spacing later in the data
-    ts = np.cumsum(pauses) * MINUTE
-    price = np.ones(len(ts))
-    whole = Bars.from_arrays(ts, price, price, price, price)
-    part = Bars.from_arrays(ts[:500], price[:500], price[:500], price[:500], price[:500])
-    assert part.gap.tolist() == whole.gap.tolist()[:500]
+@settings(deadline=None)
+@given(seed=st.integers(0, 10_000), cut=st.integers(1, 300))
+def test_bars_built_from_fewer_rows_have_the_same_flags(seed: int, cut: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = (rng.choice([1, 40, 60, 120, 1320, 3000], 150, p=rng.dirichlet(np.ones(6))) for _ in "12")
+    ts = np.cumsum(np.concatenate((first, second))) * MINUTE
+    whole, part = flat(ts), flat(ts[:cut])
+    assert part.gap.tolist() == whole.gap.tolist()[:cut]
+    assert part.session_end.tolist()[:-1] == whole.session_end.tolist()[: cut - 1]
+
+
+def test_a_later_change_of_the_spacing_changes_no_earlier_flag() -> None:
+    """60 bars of a minute, then bars of 40 minutes: pauses at first, until most bars are that long."""
+    ts = np.cumsum([1] * 60 + [40] * 300) * MINUTE
+    whole = flat(ts)
+    assert flat(ts[:100]).gap.tolist() == whole.gap.tolist()[:100]
+    assert whole.gap[60:100].all() and not whole.gap[130:].any()
+
+
+@pytest.mark.parametrize("minutes", [20, 30, 60, 240])
+def test_one_missing_bar_is_no_session_break(minutes: int) -> None:
+    ts = np.delete(np.arange(400), [100, 207, 311]) * minutes * MINUTE
+    assert not flat(ts).gap.any() and not flat(ts).session_end.any()
+    two = np.delete(np.arange(400), [100, 101]) * minutes * MINUTE
+    assert np.flatnonzero(flat(two).gap).tolist() == [100]
+
+
+def test_a_break_of_one_bar_that_comes_every_day_is_one() -> None:
+    """Hourly bars of a market that rests from 22:00 to 23:00 UTC, an hour earlier after the clocks change."""
+    hours = np.arange(24 * 21)
+    clock = hours % 24
+    rest = np.where(hours < 24 * 14, clock == 23, clock == 22)
+    hours = np.delete(hours, np.flatnonzero(rest | (hours == 24 * 9 + 10)))  # and one bar is missing
+    bars = flat(hours * 60 * MINUTE)
+    first = np.flatnonzero(np.diff(hours, prepend=-1) > 1)
+    breaks = [row for row in first.tolist() if hours[row] != 24 * 9 + 11]
+    assert len(breaks) == 21
+    assert np.flatnonzero(bars.gap).tolist() == breaks[2:]  # the first two are not known to recur
+    assert np.flatnonzero(bars.session_end).tolist() == [row - 1 for row in breaks[2:]]
+
+
+def test_the_first_pause_of_minute_bars_is_a_break_even_when_bars_are_few() -> None:
+    assert flat(np.array([0, 1, 61, 62]) * MINUTE).gap.tolist() == [False, False, True, False]
 
 
 def test_a_slice_is_a_view_of_everything() -> None:
