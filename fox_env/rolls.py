@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.bars import Bars, Float, Int, median_interval, session_breaks
+from fox_env.bars import Bars, Float, Int, known_intervals, session_breaks
+from fox_env.calendars import wall_clock
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.expiries import MONTH_CODES, ContractName, expiry_date, readings
@@ -28,9 +29,6 @@ _DAY_NS = 86_400_000_000_000
 _EVENING_NS = 15 * 1_800_000_000_000
 """A session that opens after 16:30 belongs to the next day: 17:00 in Chicago, 18:00 in New York, 21:00 in
 Shanghai."""
-
-_INTERVAL_ROWS = 241
-"""Rows that decide the interval: a prefix, so that later bars cannot change a trading day."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,24 +194,15 @@ def trading_days(stamps: list[Int], timezone: str) -> tuple[Days, list[Int]]:
     union = union[np.diff(union, prepend=union[0] - 1) > 0]
     starts = session_breaks(union)
     starts[0] = True
-    opening = _local(union[starts] - median_interval(union[:_INTERVAL_ROWS]), timezone)
+    opening = wall_clock((union - known_intervals(union))[starts], timezone)
     evening = ((opening + _EVENING_NS) // _DAY_NS)[np.cumsum(starts) - 1]
-    day = np.maximum(_local(union - 1, timezone) // _DAY_NS, evening)
+    day = np.maximum(wall_clock(union - 1, timezone) // _DAY_NS, evening)
     weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
     day += np.where(weekday >= 5, 7 - weekday, 0)
     day = np.maximum.accumulate(day)
     new = np.diff(day, prepend=day[0] - 1) > 0
     number = np.cumsum(new) - 1
     return day[new].astype("datetime64[D]"), [number[np.searchsorted(union, ts)] for ts in stamps]
-
-
-def _local(ts: Int, timezone: str) -> Int:
-    """Return the wall clock of UTC times in ns."""
-    import polars as pl
-
-    stamps = pl.Series(ts).cast(pl.Datetime("ns", "UTC")).dt.convert_time_zone(timezone)
-    wall: Int = stamps.dt.replace_time_zone(None).dt.timestamp("ns").to_numpy()
-    return wall
 
 
 def open_interest_column(columns: Iterable[str]) -> str | None:
