@@ -20,7 +20,14 @@ from fox_env._layout import BarFlag
 from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
 from fox_env.market import Market
-from fox_env.order_costs import OrderCosts, costs_are_uniform, decision_bars, target_positions
+from fox_env.order_costs import (
+    OrderCosts,
+    costs_are_uniform,
+    decision_bars,
+    liquidation_costs,
+    order_sizes,
+    target_positions,
+)
 from fox_env.synthetic.draws import normal_law
 
 __all__ = [
@@ -230,15 +237,11 @@ def clairvoyant_bound(
             "adjust='difference'."
         )
     uniform = costs_are_uniform(market, config)
-    held = (
-        _considered(market, config, uniform) if positions is None else np.unique(np.asarray(positions, float))
-    )
-    if 0.0 not in held:
-        raise ConfigError("clairvoyant_bound: positions must contain 0, where every account begins.")
-    sizes, order = _orders(held, config)
+    held = _considered(market, config, uniform) if positions is None else _given(positions)
+    sizes, order = order_sizes(held, config)
     first, last = decision_bars(market)
     policy = np.empty((last + 1 - first, len(held)), dtype=np.int16)
-    value = -_liquidation(market, config, held)
+    value = -liquidation_costs(market, config, held)
     with closing(OrderCosts(market, config, sizes, 1 if uniform else len(policy))) as costs:
         stop = last + 1
         while stop > first:
@@ -297,32 +300,17 @@ def _considered(market: Market, config: EnvConfig, uniform: bool) -> Float:
     return np.arange(-config.max_lots, config.max_lots + 1, dtype=np.float64) * config.lot
 
 
-def _orders(positions: Float, config: EnvConfig) -> tuple[NDArray[np.int64], Index]:
-    """Distinct order sizes in lots between positions, and which of them leads from a row to a column."""
-    lots = np.rint(positions / config.lot).astype(np.int64)
-    if (
-        np.abs(lots * config.lot - positions).max() > 1e-9 * config.lot
-        or np.abs(lots).max() > config.max_lots
-    ):
+def _given(positions: ArrayLike) -> Float:
+    try:
+        held = np.unique(np.asarray(positions, dtype=np.float64))
+    except (TypeError, ValueError):
+        held = np.empty(0)
+    if not np.isfinite(held).all() or 0.0 not in held:
         raise ConfigError(
-            f"clairvoyant_bound: positions {positions.tolist()} must be whole lots of {config.lot:g} within "
-            f"+-{config.max_position:g} contracts."
+            "clairvoyant_bound: positions must contain 0, where every account begins, and be numbers of contracts, "
+            f"got {positions!r}."
         )
-    sizes, order = np.unique(lots[None, :] - lots[:, None], return_inverse=True)
-    return sizes, order.reshape(len(lots), len(lots))
-
-
-def _liquidation(market: Market, config: EnvConfig, positions: Float) -> Float:
-    """Money that closing positions at the last bar costs; 0 where they are only valued at the mark."""
-    if not config.close_at_end:
-        return np.zeros(len(positions))
-    lots = np.rint(positions / config.lot).astype(np.int64)
-    opened = config.replace(participation=(1e9,) * 3)  # no position is cut before it is sold
-    paid = []
-    for sold in (False, True):
-        with closing(OrderCosts(market, opened, lots, close_at_end=sold)) as costs:
-            paid.append(costs.ask(np.array([len(market) - 2]))[0][0])
-    return np.asarray(paid[1] - paid[0])
+    return held
 
 
 def _backward(
@@ -366,7 +354,7 @@ def _mean_costs(market: Market, config: EnvConfig, positions: Float) -> tuple[bo
     uniform = costs_are_uniform(market, config)
     first, last = decision_bars(market)
     bars = np.unique(np.linspace(first, last, 1 if uniform else _SAMPLED_BARS).astype(np.int64))
-    sizes, order = _orders(positions, config)
+    sizes, order = order_sizes(positions, config)
     with closing(OrderCosts(market, config, sizes, len(bars))) as costs:
         money, filled = costs.ask(bars)
     mean = (money * filled).sum(axis=0) / np.maximum(filled.sum(axis=0), 1)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout
 from fox_env.config import EnvConfig
+from fox_env.errors import ConfigError
 from fox_env.market import Market
 from fox_env.params import make_params
 from fox_env.vector_env import FoxFuturesVectorEnv
 
-__all__ = ["OrderCosts", "costs_are_uniform", "decision_bars", "target_positions"]
+__all__ = [
+    "OrderCosts",
+    "costs_are_uniform",
+    "decision_bars",
+    "liquidation_costs",
+    "order_sizes",
+    "target_positions",
+]
 
 Float = NDArray[np.float64]
 
@@ -99,6 +108,38 @@ def costs_are_uniform(market: Market, config: EnvConfig) -> bool:
     sizes = np.array([-2, 2]) * config.max_lots
     with closing(OrderCosts(market, config, sizes)) as costs:
         return bool(costs.ask(np.array([thinnest]))[1].all())
+
+
+def order_sizes(positions: Float, config: EnvConfig) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return the distinct order sizes in lots between positions, and which of them leads from a row to a column."""
+    lots = np.rint(positions / config.lot).astype(np.int64)
+    if (
+        np.abs(lots * config.lot - positions).max() > 1e-9 * config.lot
+        or np.abs(lots).max() > config.max_lots
+    ):
+        raise ConfigError(
+            f"clairvoyant_bound: positions {positions.tolist()} must be whole lots of {config.lot:g} within "
+            f"+-{config.max_position:g} contracts."
+        )
+    sizes, order = np.unique(lots[None, :] - lots[:, None], return_inverse=True)
+    return sizes, order.reshape(len(lots), len(lots))
+
+
+def liquidation_costs(market: Market, config: EnvConfig, positions: Float) -> Float:
+    """Return the money that closing positions at the last bar costs; 0 where they are only valued at the mark."""
+    if not config.close_at_end:
+        return np.zeros(len(positions))
+    lots = np.rint(positions / config.lot).astype(np.int64)
+    # No position may be cut before it is sold, nor unopened as the last bar has no volume; closing needs none.
+    opened = config.replace(participation=(1e9,) * 3)
+    volume = market.columns.volume.copy()
+    volume[-1] = max(volume[-1], 1.0)
+    market = replace(market, columns=replace(market.columns, volume=volume))
+    paid = []
+    for sold in (False, True):
+        with closing(OrderCosts(market, opened, lots, close_at_end=sold)) as costs:
+            paid.append(costs.ask(np.array([len(market) - 2]))[0][0])
+    return np.asarray(paid[1] - paid[0])
 
 
 def target_positions(market: Market, config: EnvConfig) -> Float:

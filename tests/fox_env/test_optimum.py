@@ -225,6 +225,19 @@ def test_bound_is_the_best_of_all_plays(seed: int, changes: dict[str, Any]) -> N
     assert bound.money == pytest.approx(best, abs=1e-6)
 
 
+def test_a_last_bar_without_volume_still_costs_what_closing_there_costs() -> None:
+    market = tiny(1, 6)
+    bars = market.bars
+    volume = np.where(np.arange(6) == 5, 0.0, 300.0)
+    market = Market.from_bars(replace(bars, volume=volume), synthetic.SPEC, warmup=0, cache=False)
+    for changes in ({"half_spread_ticks": 0.5}, {"impact_coef": 0.4}):
+        config = REFERENCE.replace(
+            max_position=2.0, initial_cash=1e6, random_start=False, close_at_end=True, **changes
+        )
+        best = best_of_all_plays(market, config, np.array([-2.0, -1.0, 0.0, 1.0, 2.0]))
+        assert clairvoyant_bound(market, config).money == pytest.approx(best, abs=1e-6)
+
+
 def test_bound_respects_the_share_of_volume() -> None:
     """Two lots a bar are allowed: an order for more is cut, and the plan builds its position over bars."""
     market = tiny(2, 7)
@@ -321,6 +334,9 @@ def test_refusals_are_one_sentence_with_the_mend() -> None:
         signal_optimum(synthetic.signal(seed=0, sessions=2, persistence=0.9999))
     with pytest.raises(ConfigError, match="use a larger lot"):
         clairvoyant_bound(martingale, EnvConfig(max_position=100.0))
+    for positions in ("x", [0.0, np.nan], [[0.0], [1.0, 2.0]]):
+        with pytest.raises(ConfigError, match=r"positions must contain 0, .* be numbers of contracts"):
+            clairvoyant_bound(martingale, positions=positions)
     with pytest.raises(ConfigError, match="must contain 0"):
         clairvoyant_bound(martingale, positions=[1.0, 2.0])
     with pytest.raises(ConfigError, match=r"whole lots of 1 within \+-10 contracts"):
