@@ -95,7 +95,6 @@ def write_prepared(
     DataError
         The file cannot be written.
     """
-    path = Path(path)
     provenance = {
         "sources": [{"file": s.file, "bytes": s.bytes, "sha256": s.sha256} for s in sources],
         "hints": dict(hints or {}),
@@ -106,14 +105,7 @@ def write_prepared(
     metadata = {_PROVENANCE: json.dumps(provenance)}
     if contract is not None:
         metadata[_CONTRACT] = json.dumps(dataclasses.asdict(contract))
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        write_bars(bars, partial, metadata)
-        os.replace(partial, path)
-    except OSError as error:
-        raise DataError(f"{path}: the file cannot be written: {error.strerror or error}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    write_bars(bars, path, metadata)
 
 
 def stored_contract(source: object) -> ContractSpec | None:

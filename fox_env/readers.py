@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +174,8 @@ def _column(columns: BarColumns, name: str) -> NDArray[Any] | None:
 def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write bars as a Parquet file that :func:`read_bars` reads back unchanged.
 
+    The file appears complete or not at all: it is written beside its place and renamed.
+
     Parameters
     ----------
     bars : Bars
@@ -200,13 +203,18 @@ def write_bars(bars: Bars, path: str | Path, metadata: Mapping[str, str] | None 
             f"{path}: the further column {taken[0]} has the name of a column of every bar; rename it in Bars.extra."
         )
     time = pl.Series("ts", bars.ts).cast(pl.Datetime("ns", "UTC"))
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         pl.DataFrame([time]).with_columns(**bars.extra, **columns).write_parquet(
-            path, metadata={**stored_metadata(bars), **(metadata or {})}
+            partial, metadata={**stored_metadata(bars), **(metadata or {})}
         )
+        os.replace(partial, path)
     except OSError as error:
         raise DataError(f"{path}: the file cannot be written: {error.strerror or error}.") from error
-    remember_written(Path(path))
+    finally:
+        partial.unlink(missing_ok=True)
+    remember_written(path)
 
 
 def _hints(

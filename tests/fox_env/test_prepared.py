@@ -139,6 +139,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
         DataError, match=r"market.parquet: the file cannot be written: No space left on device"
     ):
         write_prepared(bars(), path)
+    with pytest.raises(DataError, match=r"market.parquet: the file cannot be written"):
+        write_bars(bars(), path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
