@@ -29,8 +29,8 @@ _INTERVAL_ROWS = 241
 
 _HOUR_NS = 3_600_000_000_000
 _DAY_NS = 24 * _HOUR_NS
-_RECURRENCES = 2
-"""Of the seven days before, those that need the same pause of one bar for it to be a session break."""
+_RECURRENCE_DAYS, _RECURRENCES = 14, 3
+"""Days that are looked back, past a week of holidays, and how many of them must have had the same pause."""
 
 
 class Fault(NamedTuple):
@@ -71,8 +71,8 @@ def session_breaks(ts: Int) -> Flag:
 
     Where a single intraday bar is missing the time stamps do not tell a break of that length (from 17:00 to
     18:00 in Chicago) from a gap in the data. It is a break if the same pause, within an hour of the time of
-    day for the change of clocks, was there on two of the seven days before. Each flag depends on the time
-    stamps up to its bar only.
+    day for the change of clocks, was there on three of the fourteen days before. Each flag depends on the
+    time stamps up to its bar only.
     """
     breaks = np.zeros(len(ts), dtype=np.bool_)
     interval = known_intervals(ts)[1:]
@@ -81,7 +81,7 @@ def session_breaks(ts: Int) -> Flag:
     single = np.flatnonzero(breaks[1:] & (pause <= 2 * interval) & (interval < _DAY_NS)) + 1
     begin = ts[single - 1]
     days = np.zeros(len(single), dtype=np.int64)
-    for day in range(1, 8):
+    for day in range(1, _RECURRENCE_DAYS + 1):
         then = begin - day * _DAY_NS
         days += np.searchsorted(begin, then + _HOUR_NS, "right") > np.searchsorted(begin, then - _HOUR_NS)
     breaks[single] = days >= _RECURRENCES

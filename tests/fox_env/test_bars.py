@@ -210,8 +210,8 @@ def test_a_break_of_one_bar_that_comes_every_day_is_one() -> None:
     first = np.flatnonzero(np.diff(hours, prepend=-1) > 1)
     breaks = [row for row in first.tolist() if hours[row] != 24 * 9 + 11]
     assert len(breaks) == 21
-    assert np.flatnonzero(bars.gap).tolist() == breaks[2:]  # the first two are not known to recur
-    assert np.flatnonzero(bars.session_end).tolist() == [row - 1 for row in breaks[2:]]
+    assert np.flatnonzero(bars.gap).tolist() == breaks[3:]  # the first three are not known to recur
+    assert np.flatnonzero(bars.session_end).tolist() == [row - 1 for row in breaks[3:]]
 
 
 def test_the_first_pause_of_minute_bars_is_a_break_even_when_bars_are_few() -> None:
