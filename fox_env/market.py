@@ -102,14 +102,19 @@ class Market:
         Raises
         ------
         ConfigError
-            Unknown contract, a warm-up below 0, or `observe` names a column that is not there.
+            `bars` are no Bars, an unknown contract, a warm-up that is no whole number from 0, or `observe` names
+            a column that is not there.
         DataError
             The bars are adjusted by ratio, a price is absurd for the contract's tick size, or
             an observed column is not finite.
         """
+        if not isinstance(bars, Bars):
+            raise ConfigError(
+                f"Market: bars must be Bars, got {type(bars).__name__}; use Market.from_file for a path or a frame."
+            )
         spec = contracts.contract(contract)
-        if warmup is not None and warmup < 0:
-            raise ConfigError(f"Market: warmup must not be negative, got {warmup}; use 0 for no warm-up.")
+        if warmup is not None:
+            warmup = _count(warmup, "Market: warmup")
         if bars.adjusted == "ratio":
             raise DataError(
                 "Market: the bars are adjusted by ratio, so neither their ticks nor their profits were ever "
@@ -200,14 +205,15 @@ class Market:
         Raises
         ------
         ConfigError
-            A fraction is not positive, they exceed 1 together, or a part has fewer than two bars.
+            A fraction is not positive, they exceed 1 together, a part has fewer than two bars, or the embargo is no
+            whole number from 0.
         """
-        if not fractions or min(fractions) <= 0.0 or sum(fractions) > 1.0 + 1e-9:
+        numbers = all(isinstance(share, (int, float, np.number)) for share in fractions)
+        if not (numbers and fractions and min(fractions) > 0.0 and sum(fractions) <= 1.0 + 1e-9):
             raise ConfigError(
                 f"Market.split: fractions must be positive and sum to at most 1, got {fractions}."
             )
-        if embargo < 0:
-            raise ConfigError(f"Market.split: embargo must not be negative, got {embargo}.")
+        embargo = _count(embargo, "Market.split: embargo")
         edges = np.rint(np.cumsum((0.0, *fractions)) * len(self)).astype(np.int64).tolist()
         parts = []
         for number, (first, last) in enumerate(itertools.pairwise(edges), start=1):
@@ -262,6 +268,13 @@ def bars_per_year(bars: Bars, spec: ContractSpec) -> float:
     if span >= _SHORT_SPAN_NS:
         return (len(bars) - 1) * _YEAR_NS / span
     return len(bars) / len(np.unique(trading_days(bars, spec))) * _TRADING_DAYS
+
+
+def _count(value: int, name: str) -> int:
+    """Return a whole number of bars, checked."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ConfigError(f"{name} must be a whole number of bars from 0, got {value!r}.")
+    return int(value)
 
 
 def _read_named(source: object, hints: Mapping[str, Any]) -> tuple[Bars, str]:

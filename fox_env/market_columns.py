@@ -188,9 +188,11 @@ def _warn_off_grid(close: Float, spec: ContractSpec) -> None:
 
 def _observed(bars: Bars, observe: Sequence[str]) -> tuple[Float, ...]:
     """Return the columns that the user wants to see, checked."""
-    names = tuple(observe)
     if isinstance(observe, str):
         raise ConfigError(f"Market: observe must be a list of column names; write observe=({observe!r},).")
+    if not isinstance(observe, Sequence) or not all(isinstance(name, str) for name in observe):
+        raise ConfigError(f"Market: observe must be a list of column names, got {observe!r}.")
+    names = tuple(observe)
     if len(names) > N_RESERVED or len(set(names)) < len(names):
         raise ConfigError(
             f"Market: observe takes up to {N_RESERVED} different columns, got {', '.join(names)}."

@@ -12,6 +12,7 @@ from fox_env.bars import (
     PRICES,
     Bars,
     Fault,
+    Float,
     Int,
     as_nanoseconds,
     find_faults,
@@ -28,7 +29,7 @@ from fox_env.checks.sessions import session_faults
 from fox_env.checks.times import time_faults
 from fox_env.contracts import ContractSpec
 from fox_env.contracts import contract as find_contract
-from fox_env.errors import DataError
+from fox_env.errors import ConfigError, DataError
 from fox_env.prepared import stored_contract
 from fox_env.readers import read_columns
 
@@ -78,12 +79,18 @@ def validate_bars(
     Raises
     ------
     DataError
-        A column is missing, empty, or of another length than ``ts``; or the file cannot be read.
+        A column is missing, empty, of another length than ``ts`` or not of numbers; or the file cannot be read.
     ConfigError
-        The contract is unknown.
+        The contract is unknown, or a hint is given with bars that need no reading.
     """
     spec = stored_contract(bars) if contract is None else find_contract(contract)
-    if not isinstance(bars, Bars | Mapping):
+    if isinstance(bars, Bars | Mapping):
+        if hints:
+            raise ConfigError(
+                f"Bars to check: {next(iter(hints))}= is for reading a path or a frame; leave it out, as these are "
+                f"{'bars' if isinstance(bars, Bars) else 'columns'} already."
+            )
+    else:
         bars = read_columns(bars, **hints)
     with np.errstate(
         invalid="ignore", divide="ignore", over="ignore"
@@ -119,7 +126,7 @@ def _columns(bars: Bars | Mapping[str, ArrayLike]) -> dict[str, Any]:
     ts = as_nanoseconds(bars["ts"])
     if len(ts) == 0:
         raise DataError("Bars to check: there are no rows; give at least one bar.")
-    needed = {name: np.asarray(bars[name], dtype=np.float64) for name in (*PRICES, "volume") if name in bars}
+    needed = {name: _numbers(name, bars[name]) for name in (*PRICES, "volume") if name in bars}
     further = {name: np.asarray(bars[name]) for name in bars if name not in needed and name != "ts"}
     numbers = needed | {name: values for name, values in further.items() if values.dtype.kind in "biuf"}
     for name, values in numbers.items():
@@ -128,6 +135,18 @@ def _columns(bars: Bars | Mapping[str, ArrayLike]) -> dict[str, Any]:
                 f"Bars to check: column {name} has shape {values.shape}, but ts has {len(ts)} rows."
             )
     return {"ts": ts} | numbers
+
+
+def _numbers(name: str, values: ArrayLike) -> Float:
+    array = np.asarray(values)
+    if array.dtype.kind in "biufO":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError):
+            pass  # objects that are no numbers
+    raise DataError(
+        f"Bars to check: column {name} holds {array.dtype} values, which are no numbers; convert it."
+    )
 
 
 def _series(

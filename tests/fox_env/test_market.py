@@ -133,11 +133,15 @@ def test_warm_up_reaches_into_the_parts_it_covers() -> None:
         ((), 0, "positive"),
         ((0.5, 0.0), 0, "positive"),
         ((0.8, 0.3), 0, "at most 1"),
-        ((0.5, 0.5), -1, "embargo"),
+        ((0.5, 0.5), -1, "embargo must be a whole number of bars from 0, got -1"),
+        ((0.5, 0.5), 2.5, "embargo must be a whole number of bars from 0, got 2.5"),
+        ((0.5, "x"), 0, "fractions must be positive"),
+        ((0.5, float("nan")), 0, "fractions must be positive"),
+        ((float("nan"),), 0, "fractions must be positive"),
         ((0.1, 0.9), 99, "part 1 would have 1 of 1000 bars"),
     ],
 )
-def test_split_refuses(fractions: tuple[float, ...], embargo: int, message: str) -> None:
+def test_split_refuses(fractions: tuple[Any, ...], embargo: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Market.from_bars(make_bars(), SPEC).split(*fractions, embargo=embargo)
 
@@ -228,7 +232,15 @@ def test_columns_that_cannot_be_observed_are_refused(
 
 
 def test_refusals_name_the_mend() -> None:
-    with pytest.raises(ConfigError, match="warmup must not be negative"):
+    for warmup in (1.5, True, "7"):
+        with pytest.raises(ConfigError, match="warmup must be a whole number of bars from 0, got "):
+            Market.from_bars(make_bars(), SPEC, warmup)  # type: ignore[arg-type]
+    for observe in (5, [5]):
+        with pytest.raises(ConfigError, match="observe must be a list of column names, got "):
+            Market.from_bars(make_bars(), SPEC, observe=observe)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"bars must be Bars, got str; use Market.from_file"):
+        Market.from_bars("bars.csv", SPEC)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="warmup must be a whole number of bars from 0, got -1"):
         Market.from_bars(make_bars(), SPEC, warmup=-1)
     with pytest.raises(ConfigError, match="Unknown contract"):
         Market.from_bars(make_bars(), "NOPE")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fox_env.bars import PRICES, Bars
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
+from fox_env.prepared import write_prepared
 from fox_env.readers import read_bars, read_columns
 from fox_env.validation import KINDS, validate_bars
 
@@ -185,3 +186,22 @@ def test_trades_cut_by_a_spreadsheet_are_noted(tmp_path: Path, rows: int, noted:
     sentence = f"{path} ends at {rows:,} rows, the limit of a spreadsheet: later rows are probably cut off"
     assert (sentence in report.repairs) == noted
     assert (f"reading: {sentence}" in str(report)) == noted
+
+
+@pytest.mark.parametrize("values", [["1.0"] * 200, np.full(200, 1 + 2j), np.full(200, object())])
+def test_prices_that_are_no_numbers_are_refused(values: Any) -> None:
+    with pytest.raises(DataError, match=r"column close holds .* values, which are no numbers; convert it"):
+        validate_bars(columns() | {"close": values})
+
+
+@pytest.mark.parametrize("bars", [columns(), Bars.from_arrays(**columns())], ids=["columns", "bars"])
+def test_hints_of_reading_are_refused_where_nothing_is_read(bars: Any) -> None:
+    with pytest.raises(ConfigError, match=r"tz= is for reading a path or a frame; leave it out"):
+        validate_bars(bars, tz="UTC")
+
+
+def test_a_prepared_file_is_held_against_its_contract(tmp_path: Path) -> None:
+    path = tmp_path / "market.parquet"
+    write_prepared(Bars.from_arrays(**columns()), path, SPEC)
+    assert validate_bars(path).contract == SPEC.symbol
+    assert validate_bars(path, "CL").contract == "CL"
