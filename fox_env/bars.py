@@ -221,8 +221,8 @@ class Bars:
     volume : float64, shape (T,), or None
         Contracts traded; None when unknown.
     session_end : bool, shape (T,)
-        The bar is the last of its session (calendar knowledge, so not a causal feature); never derived for
-        the last bar of the data.
+        The bar is the last of its session. Unless given it is derived from the time of the next bar, in place
+        of a calendar that would tell it beforehand: so no feature, and never set for the last bar of the data.
     gap : bool, shape (T,)
         The bar is the first after a session break. Missing bars within a session set no flag: minutes without
         a trade are ordinary, and orders outlast them.
