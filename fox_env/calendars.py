@@ -246,6 +246,8 @@ def _build(name: str, template: Template, first: int, last: int, *, extended: bo
     zone = str(calendar.tz)
     if template.hours:
         opens, closes, day = _own_hours(days, zone, template.hours)
+        closes = np.minimum(closes, _early_closes(schedule, zone)[np.searchsorted(days, day)])
+        opens, closes, day = opens[opens < closes], closes[opens < closes], day[opens < closes]
     else:
         opens, closes, day = _library_hours(schedule, days)
     if template.late:
@@ -269,17 +271,12 @@ def _build(name: str, template: Template, first: int, last: int, *, extended: bo
 
 def _library_hours(schedule: Any, days: Days) -> tuple[Int, Int, Days]:
     """Read the pieces of a schedule, divided by its breaks."""
-
-    def column(name: str) -> Int:
-        times: Int = schedule[name].dt.tz_localize(None).to_numpy().astype("datetime64[ns]").astype(np.int64)
-        return times
-
     opening = "pre" if "pre" in schedule else "market_open"
     closing = "post" if "post" in schedule else "market_close"
-    opens, closes = column(opening), column(closing)
+    opens, closes = _column(schedule, opening), _column(schedule, closing)
     if "break_start" not in schedule:
         return opens, closes, days
-    pauses, resumes = column("break_start"), column("break_end")
+    pauses, resumes = _column(schedule, "break_start"), _column(schedule, "break_end")
     broken = (pauses > opens) & (pauses < resumes) & (resumes < closes)  # NaT is the smallest integer
     firsts = np.where(broken, pauses, closes)
     return (
@@ -287,6 +284,22 @@ def _library_hours(schedule: Any, days: Days) -> tuple[Int, Int, Days]:
         np.append(firsts, closes[broken]),
         np.append(days, days[broken]),
     )
+
+
+def _column(schedule: Any, name: str) -> Int:
+    """Read a column of a schedule in ns UTC."""
+    times: Int = schedule[name].dt.tz_localize(None).to_numpy().astype("datetime64[ns]").astype(np.int64)
+    return times
+
+
+def _early_closes(schedule: Any, zone: str) -> Int:
+    """Return the close of every day that closes earlier than most do; the last moment there is for the others."""
+    closes = _column(schedule, "market_close")
+    times, place, count = np.unique(
+        wall_clock(closes, zone) % _DAY_NS, return_inverse=True, return_counts=True
+    )
+    early = times[place] < times[count.argmax()]
+    return np.where(early, closes, np.iinfo(np.int64).max)
 
 
 def _own_hours(days: Days, zone: str, hours: tuple[tuple[str, str], ...]) -> tuple[Int, Int, Days]:
