@@ -167,9 +167,11 @@ class Market:
         if contract is None:
             bars, instrument = _read_named(path, hints)
             contract = _contract_of(instrument, path)
+            if hints.get("bars") == "1d":  # the contract tells the trading days
+                bars = read_bars(path, contract=contract, **hints)
         else:
             contract = contracts.contract(contract)
-            bars = read_bars(path, **hints)
+            bars = read_bars(path, contract=contract, **hints)
         return cls.from_bars(bars, contract, warmup, cache=cache, observe=observe)
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.bars import PRICES, Bars
+from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import BarColumns
 from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_columns
@@ -37,6 +38,7 @@ def read_bars(
     price_scale: float | None = None,
     date_order: str | None = None,
     repair: Iterable[str] = (),
+    contract: str | ContractSpec | None = None,
 ) -> Bars:
     """Read the price bars of one instrument; the format follows from the content, never from the suffix.
 
@@ -74,6 +76,9 @@ def read_bars(
         Order in dates such as 01/02/2024; needed where the file leaves it open.
     repair : iterable of str, optional
         Repairs of :data:`fox_env.repair.REPAIRS`; what they changed is kept in ``Bars.repairs``.
+    contract : str or ContractSpec, optional
+        What is traded. Its exchange tells which sessions ``bars="1d"`` takes for one trading day
+        (:func:`fox_env.resample`); nothing else depends on it.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def read_bars(
     hints = _hints(tz, label, format, columns, price_scale, date_order)
     repairs = check_repairs(repair)
     pieces = _pick(_pieces(source, hints), symbol)
-    return _build(pieces, hints, bars, repairs)
+    return _build(pieces, hints, bars, repairs, contract)
 
 
 def read_symbols(
@@ -105,6 +110,7 @@ def read_symbols(
     price_scale: float | None = None,
     date_order: str | None = None,
     repair: Iterable[str] = (),
+    contract: str | ContractSpec | None = None,
 ) -> dict[str, Bars]:
     """Read the bars of every instrument of a source; the options are those of :func:`read_bars`.
 
@@ -116,7 +122,7 @@ def read_symbols(
     hints = _hints(tz, label, format, columns, price_scale, date_order)
     repairs = check_repairs(repair)
     named = _pieces(source, hints)
-    return {name: _build(pieces, hints, bars, repairs) for name, pieces in named.items()}
+    return {name: _build(pieces, hints, bars, repairs, contract) for name, pieces in named.items()}
 
 
 def list_symbols(source: object) -> list[str]:
@@ -272,7 +278,13 @@ def _lacks_size(source: str, kinds: Iterable[str]) -> DataError:
     return DataError(f"{source}: holds {what}, not bars; pass bars= with a size such as bars='1min'.")
 
 
-def _build(pieces: Sequence[Piece], hints: Hints, size: str | None, repairs: Sequence[str]) -> Bars:
+def _build(
+    pieces: Sequence[Piece],
+    hints: Hints,
+    size: str | None,
+    repairs: Sequence[str],
+    contract: str | ContractSpec | None,
+) -> Bars:
     """Make the bars of one instrument."""
     from fox_env.reading.events import bars_from_events, events_of
     from fox_env.reading.resample import resample
@@ -281,9 +293,9 @@ def _build(pieces: Sequence[Piece], hints: Hints, size: str | None, repairs: Seq
     source = pieces[0].table.source
     if kinds == {"bars"}:
         made = join_bars([(piece.table.source, piece_bars(piece, hints, repairs)) for piece in pieces])
-        return made if size is None else resample(made, size)
+        return made if size is None else resample(made, size, contract)
     if "bars" in kinds:
         raise DataError(f"{source}: is joined with a source of another kind; give bars only, or trades only.")
     if size is None:
         raise _lacks_size(source, kinds)
-    return bars_from_events(events_of(joined_events(pieces, hints, repairs)), size)
+    return bars_from_events(events_of(joined_events(pieces, hints, repairs)), size, contract)

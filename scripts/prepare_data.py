@@ -122,7 +122,7 @@ def _prepare(
     """Read, check and write; without a target the report alone."""
     sources = [Source.of(path) for path in files]
     with _step(console, f"reading {_names(files)}"):
-        bars = read_bars(files[0] if len(files) == 1 else files, **hints)
+        bars = read_bars(files[0] if len(files) == 1 else files, contract=spec, **hints)
         for source in sources:
             source.check_unchanged()
     if mark_rolls:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.bars import SESSION_BREAK_NS, Bars, Flag, Float, Int
+from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.flow import QUOTES, quote_columns, trade_columns
 from fox_env.reading.resample import resample
@@ -80,7 +81,7 @@ def events_of(table: Table) -> Events:
     return Events(table, frame["ts"].dt.cast_time_unit("ns").dt.timestamp("ns").to_numpy(), **columns)
 
 
-def bars_from_events(events: Events, size: str) -> Bars:
+def bars_from_events(events: Events, size: str, contract: str | ContractSpec | None = None) -> Bars:
     """Make bars of trades, or of mid prices where the source has quotes only.
 
     Parameters
@@ -89,6 +90,8 @@ def bars_from_events(events: Events, size: str) -> Bars:
         In time order; equal times keep the order of the rows.
     size : str
         As :func:`fox_env.reading.sizes.parse_size` takes it. Quotes alone make bars by time only.
+    contract : str or ContractSpec, optional
+        Of trading days, as :func:`fox_env.resample` takes it.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def bars_from_events(events: Events, size: str) -> Bars:
     """
     wanted = parse_size(size)
     if wanted.kind == "day":
-        return resample(bars_from_events(events, "1min"), size)
+        return resample(bars_from_events(events, "1min"), size, contract)
     _check(events)
     priced = _priced(events)
     if (wanted.kind == "trades" and events.price is None) or (

@@ -18,7 +18,7 @@ from fox_env.errors import ConfigError, DataError
 from fox_env.market import Market, bars_per_year
 from fox_env.market_columns import to_ticks
 from fox_env.prepared import write_prepared
-from fox_env.readers import write_bars
+from fox_env.readers import read_bars, write_bars
 
 SPEC = ContractSpec("T", tick_size=0.25, multiplier=50.0)
 DAY = 86_400_000_000_000
@@ -325,3 +325,21 @@ def test_parts_of_one_prepared_market_keep_their_contract(tmp_path: Path) -> Non
     write_prepared(bars[60:], parts[1], contract("cu"))
     with pytest.raises(DataError, match="give files of one contract"):
         Market.from_file(parts, warmup=0)
+
+
+@pytest.mark.parametrize("prices", ["open,high,low,close,volume", "price,size"])
+def test_daily_bars_of_a_file_are_those_of_the_trading_days_of_its_contract(
+    tmp_path: Path, prices: str
+) -> None:
+    """A night from 21:00 in Shanghai belongs to the next day, of bars and of trades."""
+    path = tmp_path / "cu.csv"
+    values = "70000,70010,69990,70000,1" if prices.startswith("open") else "70000,1"
+    hours = [*range(13, 17), 25, 26, 30]  # UTC: night, morning, afternoon
+    start = np.datetime64("2024-05-06T00:10")
+    times = [start + np.timedelta64(24 * day + hour, "h") for day in range(3) for hour in hours]
+    path.write_text(f"timestamp_utc,symbol,{prices}\n" + "".join(f"{t}:00Z,cu2407,{values}\n" for t in times))
+    for contract_ in (None, "cu"):
+        market = Market.from_file(path, contract_, bars="1d", warmup=0)
+        assert (market.contract.symbol, len(market)) == ("cu", 3)
+        assert market.bars.volume is not None and market.bars.volume.tolist() == [7.0, 7.0, 7.0]
+    assert len(read_bars(path, bars="1d")) == 4

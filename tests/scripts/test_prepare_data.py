@@ -282,3 +282,12 @@ def test_rolls_of_adjusted_bars_are_not_marked(run: Run, clean: Path, tmp_path: 
         "--mark-rolls: the bars are adjusted by difference, so their rolls have no gaps left to mark"
         in done.err
     )
+
+
+def test_daily_bars_hold_the_night_before_where_the_contract_says_so(run: Run, tmp_path: Path) -> None:
+    hours = [np.datetime64("2024-05-06T00:10") + np.timedelta64(24 * day + hour, "h")
+             for day in range(3) for hour in (13, 14, 25, 26)]  # fmt: skip
+    (tmp_path / "cu.csv").write_text(HEADER + "".join(f"{t},70000,70010,69990,70000,1,5\n" for t in hours))
+    assert run("cu.csv", "--contract=cu", "--bars=1d", "--out=cu.parquet").code == 0
+    made = read_bars("cu.parquet")
+    assert made.volume is not None and made.volume.tolist() == [4, 4, 4]
