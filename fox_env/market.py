@@ -76,7 +76,7 @@ class Market:
     def from_bars(
         cls,
         bars: Bars,
-        contract: str | ContractSpec = "ES",
+        contract: str | ContractSpec | None = None,
         warmup: int | None = None,
         *,
         cache: bool = True,
@@ -88,8 +88,8 @@ class Market:
         ----------
         bars : Bars
             Price bars.
-        contract : str or ContractSpec
-            Name of a shipped contract, or a specification.
+        contract : str or ContractSpec, optional
+            Name of a shipped contract, or a specification. None: ES, with a warning.
         warmup : int, optional
             Bars before the first decision. None: 240, when every window of the market features is full. A
             smaller value starts earlier with features that are still zero (see :attr:`starts_early`).
@@ -112,7 +112,7 @@ class Market:
             raise ConfigError(
                 f"Market: bars must be Bars, got {type(bars).__name__}; use Market.from_file for a path or a frame."
             )
-        spec = contracts.contract(contract)
+        spec = _contract_of("", "Market") if contract is None else contracts.contract(contract)
         if warmup is not None:
             warmup = _count(warmup, "Market: warmup")
         if bars.adjusted == "ratio":

@@ -30,9 +30,10 @@ roll is no move. dC: change of the close. V: volume. ATR: Wilder's average true 
 tick. rms(n): root mean square of dC over n bars. q: signed volume of a bar (recorded buys minus sells, else
 V z / sqrt(2 + z²) with z = dC / rms(60)).
 
-A coarse bar is 5, 15 or 60 consecutive bars counted from the first bar of the session, or a session. k: the
-last coarse bar that is complete at t. n: the window, 14 coarse bars (5 sessions). ATR_k: average true range
-of coarse bars over n, at least one tick.
+A session is what lies between two breaks (`Bars.gap`): a trading day with a lunch break or a night session has
+several. A coarse bar is 5, 15 or 60 consecutive bars counted from the first bar of the session, or a session.
+k: the last coarse bar that is complete at t. n: the window, 14 coarse bars (5 sessions). ATR_k: average true
+range of coarse bars over n, at least one tick.
 
 Order-flow features use these columns of `Bars.extra` where they are there (NaN: missing in that bar):
 

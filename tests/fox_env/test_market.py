@@ -315,6 +315,8 @@ def test_a_file_that_names_nothing_is_taken_for_es_aloud(
     write_bars(make_bars(50), tmp_path / "bars.parquet")
     assert Market.from_file(tmp_path / "bars.parquet", warmup=0).contract.symbol == "ES"
     assert "bars.parquet: no contract is named, so the bars are taken for ES; pass contract=" in caplog.text
+    assert Market.from_bars(make_bars(50), warmup=0).contract.symbol == "ES"
+    assert "Market: no contract is named, so the bars are taken for ES; pass contract=" in caplog.text
 
 
 def test_parts_of_one_prepared_market_keep_their_contract(tmp_path: Path) -> None:
