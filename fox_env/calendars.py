@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.bars import Bars, Flag, Int
+from fox_env.bars import Bars, Flag, Int, known_intervals
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
 
@@ -342,7 +342,7 @@ def trading_days(bars: Bars, spec: ContractSpec | None) -> Int:
     """
     if spec is not None and ALIASES.get(spec.session, spec.session) == "24/7":
         return wall_clock(bars.ts - 1, spec.timezone) // _DAY_NS
-    opened = bars.ts[bars.session_start] - bars.interval_ns
+    opened = (bars.ts - known_intervals(bars.ts))[bars.session_start]
     session = np.cumsum(bars.session_start) - 1
     last = bars.ts[np.append(np.flatnonzero(bars.session_start)[1:], len(bars)) - 1]
     first: list[int] = []
