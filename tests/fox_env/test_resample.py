@@ -136,16 +136,6 @@ def test_a_contract_without_closing_times_has_days_from_midnight() -> None:
 
 def test_later_bars_change_no_trading_day_of_earlier_ones() -> None:
     """Also where the bars become coarser: the opening of a session is told by the interval as it was then."""
-    hours = sessions(
-        ("2024-05-08T20:00", "2024-05-09T19:00"), ("2024-05-09T20:00", "2024-05-10T20:00"), minutes=60
-    )
-    later = sessions(("2024-05-12T20:00", "2024-05-17T20:00"), minutes=240)
-    ts = np.concatenate((hours.ts, later.ts))
-    flat = np.ones(len(ts))
-    whole = Bars.from_arrays(ts, flat, flat, flat, flat)
-    assert (
-        trading_days(whole, None)[: len(hours)].tolist() == trading_days(whole[: len(hours)], None).tolist()
-    )
     minute = sessions(("2024-05-08T20:20", "2024-05-09T12:00"), minutes=1)
     ts = np.concatenate((minute.ts, minute.ts[-1] + 12 * HOUR * np.arange(1, 3000)))
     flat = np.ones(len(ts))
