@@ -19,6 +19,9 @@ FOX_FN f64 unrealised(const EnvState& s, f64 mark, const EnvParams& p) {
     return contracts_of(s.lots, p) * (mark - s.entry) * p.tick_value;
 }
 
+// ATR multiples that count as one R of a trade on this side.
+FOX_FN f64 risk_multiple(i32 side, const EnvParams& p) { return side > 0 ? p.risk_atr_long : p.risk_atr_short; }
+
 FOX_FN f64 equity_at(const EnvState& s, f64 mark, const EnvParams& p) { return s.cash + unrealised(s, mark, p); }
 
 }  // namespace FOX_NAMESPACE

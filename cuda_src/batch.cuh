@@ -32,17 +32,30 @@ FOX_FN const TradedMarket& market_of(const Batch& b, i64 i) {
     return MANY ? b.markets[b.market_of[i]] : b.market;
 }
 
+template <bool EXITS>
 FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
     EnvState s;
 #define FOX_LOAD(type, name, meaning) s.name = a.name[i];
-    FOX_STATE_FIELDS(FOX_LOAD)
+#define FOX_CLEAR(type, name, meaning) s.name = 0;
+    FOX_STEP_STATE_FIELDS(FOX_LOAD)
+    if (EXITS) {
+        FOX_EXIT_STATE_FIELDS(FOX_LOAD)
+    } else {
+        FOX_EXIT_STATE_FIELDS(FOX_CLEAR)
+    }
+    FOX_EPISODE_STATE_FIELDS(FOX_LOAD)
+#undef FOX_CLEAR
 #undef FOX_LOAD
     return s;
 }
 
+template <bool EXITS>
 FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s, bool restarted) {
 #define FOX_STORE(type, name, meaning) a.name[i] = s.name;
     FOX_STEP_STATE_FIELDS(FOX_STORE)
+    if (EXITS) {
+        FOX_EXIT_STATE_FIELDS(FOX_STORE)
+    }
     if (restarted) {
         FOX_EPISODE_STATE_FIELDS(FOX_STORE)
     }
@@ -131,9 +144,9 @@ FOX_FN Outcome step_after_end(EnvState& s, const Batch& b, const TradedMarket& m
 }
 
 // Step environment i. Its account entries go to `account` (OBS_ACCOUNT floats); returns the bar it now observes.
-template <bool WITH_INFO>
+template <bool WITH_INFO, bool EXITS>
 FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account) {
-    EnvState s = load_state(b.state, i);
+    EnvState s = load_state<EXITS>(b.state, i);
     const i32 episode = s.episode;
     Outcome out;
     if (s.done) {
@@ -141,11 +154,11 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
     } else {
         const Intent intent = decode_action(actions, i);
         if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
-        out = env_step<WITH_INFO>(s, intent, conviction_of(actions, i), m, b, i);
+        out = env_step<WITH_INFO, EXITS>(s, intent, conviction_of(actions, i), m, b, i);
         if (s.done && m.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
             restart_same_step<WITH_INFO>(s, out, b, m, i, account);
     }
-    store_state(b.state, i, s, s.episode != episode);
+    store_state<EXITS>(b.state, i, s, s.episode != episode);
     if (WITH_INFO) store_info(b.info, i, out.info);
     b.reward[i] = out.reward;
     b.terminated[i] = (u8)out.end.terminated;
@@ -156,7 +169,7 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
 
 // Reset environment i where the request says so; its observation is written either way.
 FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetRequest& request, f32* account) {
-    EnvState s = load_state(b.state, i);
+    EnvState s = load_state<true>(b.state, i);
     if (!request.mask || request.mask[i]) {
         s.episode += 1;
         if (request.keys) {
@@ -166,7 +179,7 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
             s.ledger_count = 0;
         }
         begin_episode(s, request.start ? request.start[i] : -1, m.params);
-        store_state(b.state, i, s, true);
+        store_state<true>(b.state, i, s, true);
     }
     store_info(b.info, i, quiet_info(s, m.rows[s.bar], m.params));
     observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
@@ -175,7 +188,7 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
 
 // The same for environment i.
 FOX_FN void write_env_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
-    write_mask(out + i * (exposures ? 8 : 13), load_state(b.state, i), m, exposures);
+    write_mask(out + i * (exposures ? 8 : 13), load_state<false>(b.state, i), m, exposures);
 }
 
 }  // namespace FOX_NAMESPACE

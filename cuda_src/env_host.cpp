@@ -54,22 +54,27 @@ FOX_FN void prefetch_rows(const Batch& b, i64 i) {
     for (i32 byte = 0; byte < OBS_FEATURE_STRIDE * (i32)sizeof(f32); byte += 64) __builtin_prefetch(features + byte);
 }
 
-template <bool WITH_INFO, bool MANY>
+template <bool WITH_INFO, bool MANY, bool EXITS>
 void step_batch(const Batch& b, const Actions& actions, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         prefetch_rows<MANY>(b, i + PREFETCH_AHEAD);
         const TradedMarket& m = market_of<MANY>(b, i);
         f32* obs = b.obs + i * OBS_SIZE;
-        const i32 bar = advance<WITH_INFO>(b, m, i, actions, obs + OBS_FEATURES);
+        const i32 bar = advance<WITH_INFO, EXITS>(b, m, i, actions, obs + OBS_FEATURES);
         copy_features(obs, m, bar);
     });
 }
 
+template <bool MANY, bool EXITS>
+void step_batch_of(const Batch& b, const Actions& actions, i32 threads) {
+    (wants_info(b) ? step_batch<true, MANY, EXITS> : step_batch<false, MANY, EXITS>)(b, actions, threads);
+}
+
 void step_any_batch(const Batch& b, const Actions& actions, i32 threads) {
     if (b.markets) {
-        (wants_info(b) ? step_batch<true, true> : step_batch<false, true>)(b, actions, threads);
+        (b.exits ? step_batch_of<true, true> : step_batch_of<true, false>)(b, actions, threads);
     } else {
-        (wants_info(b) ? step_batch<true, false> : step_batch<false, false>)(b, actions, threads);
+        (b.exits ? step_batch_of<false, true> : step_batch_of<false, false>)(b, actions, threads);
     }
 }
 

@@ -4,11 +4,16 @@
 // barrier is enough. Indices are 64-bit; a batch need not be a multiple of the block.
 #include "batch.cuh"
 
+// Stops and targets are compiled in for the environments that have them.
+#ifndef FOX_EXITS
+#define FOX_EXITS false
+#endif
+
 namespace FOX_NAMESPACE {
 
 enum : i32 {
     BLOCK = 128,
-    QUIET_BLOCKS = 5,  // resident blocks a multiprocessor that the learner's step is compiled for
+    QUIET_BLOCKS = FOX_EXITS ? 4 : 5,  // resident blocks a multiprocessor that the learner's step is compiled for
     WARP = 32,
     GROUP = 16,                       // observations whose loads are in flight together
     ACCOUNT_STRIDE = OBS_ACCOUNT + 1  // odd, to avoid bank conflicts
@@ -67,7 +72,7 @@ __device__ __forceinline__ void observe_block(const Batch& batch, const Work& wo
 template <bool WITH_INFO, bool MANY>
 __device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions) {
     observe_block<MANY>(batch, [&](i64 env, const TradedMarket& market, f32* account) {
-        return advance<WITH_INFO>(batch, market, env, actions, account);
+        return advance<WITH_INFO, FOX_EXITS>(batch, market, env, actions, account);
     });
 }
 

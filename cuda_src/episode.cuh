@@ -20,6 +20,7 @@ FOX_FN void begin_episode(EnvState& s, i64 forced_start, const EnvParams& p) {
     s.cost_draw = p.saboteur_low + u * (p.saboteur_high - p.saboteur_low);
     s.entry = s.costs_paid = s.last_r = 0.0;
     s.trade_equity = s.trade_net = s.trade_risk = s.trade_costs = s.trade_mae = s.trade_mfe = 0.0;
+    s.stop = s.stop_distance = s.target = 0.0;
     s.lots = s.trade_max_lots = s.bars_in_trade = s.trade_count = s.win_count = 0;
     s.done = 0;
 }

@@ -59,7 +59,7 @@ enum Knob : i32 { KNOB_EXPLORATION_SCALE = 0, KNOB_SHAPING_SCALE = 1, KNOB_SABOT
 enum Fault : i32 { FAULT_BAD_ACTION = 0, FAULT_STEP_AFTER_END = 1, FAULT_COUNT = 2 };
 
 // What each random number is for: the last word of the counter.
-enum Draw : i32 { DRAW_START = 0, DRAW_COST = 1, DRAW_QUEUE = 2 };
+enum Draw : i32 { DRAW_START = 0, DRAW_COST = 1, DRAW_QUEUE = 2, DRAW_TARGET = 3 };
 
 // ---- observation: 128 float32 ----------------------------------------------------------------------------------
 enum Observation : i32 {
@@ -83,7 +83,7 @@ enum Portfolio : i32 {
     PORTFOLIO_EQUITY_RATIO = 5,      // equity / initial cash - 1
     PORTFOLIO_KELLY_CAP = 6,         // zero until Kelly sizing exists
     PORTFOLIO_MARGIN_USE = 7,        // maintenance margin in use / equity
-    PORTFOLIO_STOP_DISTANCE = 8,     // zero until stops exist
+    PORTFOLIO_STOP_DISTANCE = 8,     // (close - stop) / ATR towards profit, 0 without a stop
     PORTFOLIO_LAST_TRADE_R = 9,      // R-multiple of the last finished trade of the episode
     PORTFOLIO_WIN_RATE = 10,         // (wins + 1) / (trades + 2) - 1/2
     PORTFOLIO_COSTS_PAID = 11,       // 100 * costs of the episode / initial cash
@@ -126,7 +126,11 @@ enum Context : i32 {
     X(f64x3, limit_offset, "ticks, by urgency")                                                                 \
     X(f64x3, ioc_tolerance, "ticks, by urgency")                                                                \
     X(f64, queue_prob, "chance that a limit touched exactly is filled")                                         \
-    X(f64, risk_atr, "ATR multiples that count as one R where no stop is set")                                  \
+    X(f64, risk_atr_short, "ATR multiples of a short trade that count as one R: its stop's, else risk_atr")     \
+    X(f64, risk_atr_long, "the same of a long trade")                                                           \
+    X(f64, trail_short, "ATR multiples between a short trade and its trailing stop; 0: no stop")                \
+    X(f64, trail_long, "the same of a long trade")                                                              \
+    X(f64, target_atr, "ATR multiples between a trade and its profit target; 0: no target")                     \
     X(f64, risk_unit, "money: the unit U of the risk reward")                                                   \
     X(f64, reward_scale, "factor of the return reward")                                                         \
     X(f64, saboteur_low, "least cost factor of an exploring episode")                                           \
@@ -176,6 +180,12 @@ enum Context : i32 {
     X(i32, ledger_count, "trades ever written to the ledger since the last seeding")          \
     X(u8, done, "1: the episode has ended and waits for a reset")
 
+// Levels of the open trade, of environments that have stops or targets (exits.cuh).
+#define FOX_EXIT_STATE_FIELDS(X)                                               \
+    X(f64, stop, "ticks: trailing stop")                                       \
+    X(f64, stop_distance, "ticks: k * ATR at the trade's entry; 0: no stop")   \
+    X(f64, target, "ticks: profit target")
+
 // Fields that only the beginning of an episode changes.
 #define FOX_EPISODE_STATE_FIELDS(X)                                                           \
     X(f64, cost_draw, "saboteur factor u drawn for this episode")                             \
@@ -184,7 +194,7 @@ enum Context : i32 {
     X(u32, stream, "environment word of the random counter")                                  \
     X(u64, key, "random key: splitmix64 of the seed")
 
-#define FOX_STATE_FIELDS(X) FOX_STEP_STATE_FIELDS(X) FOX_EPISODE_STATE_FIELDS(X)
+#define FOX_STATE_FIELDS(X) FOX_STEP_STATE_FIELDS(X) FOX_EXIT_STATE_FIELDS(X) FOX_EPISODE_STATE_FIELDS(X)
 
 // ---- outputs: one array a field; a null pointer means that nobody asked for it --------------------------------------
 #define FOX_INFO_FIELDS(X)                                                                          \
@@ -272,6 +282,7 @@ struct TradedMarket {
     X(const i32*, market_of, "(N,) index into markets, with them")                      \
     X(const f64*, knobs, "(KNOB_COUNT,)")                                               \
     X(u32*, faults, "(FAULT_COUNT,) sticky flags")                                      \
+    X(i64, exits, "1: some account has stops or targets") \
     X(i64, num_envs, "N")                                                               \
     X(StateArrays, state, "arrays of N")                                                \
     X(f32*, obs, "(N, OBS_SIZE)")                                                       \

@@ -91,7 +91,7 @@ FOX_FN void book_opening(EnvState& s, i32 side, i32 n, const Fill& f, f64 fee_ea
     s.cash -= fees;
     s.trade_net -= fees;
     s.trade_costs += added * cost_each;
-    s.trade_risk += b.params.risk_atr * b.atr * added * b.params.tick_value;
+    s.trade_risk += risk_multiple(side, b.params) * b.atr * added * b.params.tick_value;
     s.trade_max_lots = max_of(s.trade_max_lots, absolute(s.lots));
 }
 

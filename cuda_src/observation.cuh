@@ -23,7 +23,7 @@ FOX_FN void observe_position(f32* out, const EnvState& s, const MarketRow& now, 
     const f64 positive_equity = max_of(equity, 1.0), distance = now.close - s.entry;
     out[PORTFOLIO_POSITION] = ratio((f64)s.lots, (f64)p.max_lots);
     out[PORTFOLIO_SIDE] = (f32)side;
-    out[PORTFOLIO_UNREALIZED_R] = ratio(side * distance, p.risk_atr * now.atr);
+    out[PORTFOLIO_UNREALIZED_R] = ratio(side * distance, risk_multiple(s.lots, p) * now.atr);
     out[PORTFOLIO_BARS_IN_TRADE] = bounded((f32)s.bars_in_trade * 0.01f);
     out[PORTFOLIO_MARGIN_USE] = ratio(p.maintenance_margin * contracts, positive_equity);
     out[PORTFOLIO_TRADE_MAE_R] = ratio(s.trade_mae, s.trade_risk);
@@ -48,6 +48,9 @@ FOX_FN void observe_account(f32* out, const EnvState& s, const MarketRow& now, c
     if (s.lots != 0) observe_position(out, s, now, equity, p);
     out[PORTFOLIO_DRAWDOWN] = ratio(equity - s.peak_equity, s.peak_equity);
     out[PORTFOLIO_EQUITY_RATIO] = ratio(equity - p.initial_cash, p.initial_cash);
+    if (s.lots != 0 && s.stop_distance > 0.0) {
+        out[PORTFOLIO_STOP_DISTANCE] = ratio((f64)sign_of(s.lots) * (now.close - s.stop), now.atr);
+    }
     out[PORTFOLIO_LAST_TRADE_R] = bounded((f32)s.last_r);
     out[PORTFOLIO_WIN_RATE] = ratio((f64)s.win_count + 1.0, (f64)s.trade_count + 2.0) - 0.5f;
     out[PORTFOLIO_COSTS_PAID] = ratio(100.0 * s.costs_paid, p.initial_cash);

@@ -1,11 +1,13 @@
 // The step: one decision at the close of bar t, executed in bar t+1 and marked at its close.
 //
 // Pure: (state, action, market, parameters, knobs) -> (state', outcome). Training, validation and every backend call
-// this function and nothing else. WITH_INFO = false leaves out what only the info arrays would show.
+// this function and nothing else. WITH_INFO = false leaves out what only the info arrays would show, EXITS = false the
+// stops and targets of environments that have none.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
 #include "episode.cuh"
+#include "exits.cuh"
 #include "fills.cuh"
 #include "layout.cuh"
 #include "ledger.cuh"
@@ -40,7 +42,7 @@ FOX_FN StepInfo quiet_info(const EnvState& s, const MarketRow& bar, const EnvPar
     return info;
 }
 
-template <bool WITH_INFO>
+template <bool WITH_INFO, bool EXITS>
 FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const TradedMarket& market,
                         const Batch& batch, i64 env) {
     const EnvParams& p = market.params;
@@ -56,18 +58,26 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
 
     const i32 cap = margin_cap(equity, p);
     const Order order = order_for(action, conviction, s, cap, p);
-    const Fill fill = fill_order(order, s, decision, bar, costs, p);
+    Fill fill = fill_order(order, s, decision, bar, costs, p);
     if (WITH_INFO) out.info.branch_active = active_branches(action, order, s, cap, conviction, p);
+
+    const i32 side_before = sign_of(s.lots);
+    bool entered_resting;
+    if (s.lots != 0) s.bars_in_trade += 1;
+    if (EXITS) {
+        const BarTrades trades = trade_bar(s, out.info, fill, bar, costs, booking);
+        fill = trades.agent;
+        entered_resting = trades.entered_resting;
+    } else {
+        book_fill(s, out.info, fill, EXIT_REASON_AGENT, booking);
+        entered_resting = fill.maker && sign_of(s.lots) != side_before;
+    }
     out.info.order_status = (i8)status_of(order, fill);
     out.info.fill_quantity = contracts_of(fill.lots, p);
     out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();
-
-    const i32 side_before = sign_of(s.lots);
-    if (s.lots != 0) s.bars_in_trade += 1;
-    book_fill(s, out.info, fill, EXIT_REASON_AGENT, booking);
-    const bool entered_resting = fill.maker && sign_of(s.lots) != side_before;
     if (s.lots != 0) track_excursions(s, bar, entered_resting, p);
     enforce_maintenance(s, out.info, bar, costs, booking);
+    if (EXITS) ratchet_stop(s, bar.close);
 
     s.bar += 1;
     out.end = end_of_episode(s, out.info, bar, market.bars, costs, booking);

@@ -136,12 +136,14 @@ Context = _enum("Context")
 
 ACTION_BRANCHES = (len(Direction), len(Magnitude), len(OrderType), len(Urgency))
 
+_STATE = ("STEP_STATE", "EXIT_STATE", "EPISODE_STATE")
+
 EnvParams = _values("PARAM", "EnvParams")
-StateArrays = _pointers("StateArrays", "STEP_STATE", "EPISODE_STATE")
+StateArrays = _pointers("StateArrays", *_STATE)
 InfoArrays = _pointers("InfoArrays", "INFO")
 MARKET_ROW = _dtype(_values("MARKET_ROW", "MarketRow"))
 TRADE_RECORD = _dtype(_values("TRADE", "TradeRecord"))
-STATE_FIELDS = {**_numpy_fields("STEP_STATE"), **_numpy_fields("EPISODE_STATE")}
+STATE_FIELDS = {name: dtype for part in _STATE for name, dtype in _numpy_fields(part).items()}
 INFO_FIELDS = _numpy_fields("INFO")
 
 

@@ -24,8 +24,6 @@ _NOT_BUILT: dict[str, str] = {
     "kelly": "Kelly sizing",
     "kelly_floor": "Kelly sizing",
     "kelly_safety": "Kelly sizing",
-    "trail_atr": "trailing stops",
-    "profit_target_atr": "profit targets",
     "flat_at_session_end": "closing at the session's end",
     "min_hold_bars": "a minimum holding time",
     "min_hold": "a minimum holding time",
@@ -92,9 +90,9 @@ class EnvConfig:
     margin: Literal[False, "close"] = "close"
     """Initial and maintenance margin checked at the close, or False for none."""
     trail_atr: tuple[float | None, float | None] = (None, None)
-    """Trailing stops in ATR, (short, long) (only None so far)."""
+    """ATR multiples, (short, long), between a trade's entry or best close and its trailing stop; None: no stop."""
     profit_target_atr: float | None = None
-    """Profit target in ATR (only None so far)."""
+    """ATR multiples between a trade's entry and its profit target; None: no target."""
     risk_atr: float = 2.0
     """ATR multiples that count as one R where no stop is set."""
     risk_unit: float | None = None
@@ -139,6 +137,7 @@ class EnvConfig:
         for name in ("participation", "limit_offset_ticks", "ioc_tolerance_ticks"):
             object.__setattr__(self, name, self._numbers(name, 3))
         object.__setattr__(self, "saboteur", self._numbers("saboteur", 2))
+        self._check_exits()
         self._check_numbers()
         self._check_choices()
         self._check_lots()
@@ -151,6 +150,30 @@ class EnvConfig:
             raise ConfigError(f"EnvConfig.{name}={value!r} must not be negative")
         self._check_sizes(name, *value)
         return tuple(float(x) for x in value)
+
+    def _check_exits(self) -> None:
+        """Check stops and targets; infinity, which is never reached, becomes None."""
+        trail = self.trail_atr
+        if not isinstance(trail, (tuple, list)) or len(trail) != 2:
+            raise ConfigError(
+                f"EnvConfig.trail_atr={trail!r} must be (short, long), each a multiple of ATR or None"
+            )
+        exits = {"trail_atr": tuple(trail), "profit_target_atr": (self.profit_target_atr,)}
+        for name, values in exits.items():
+            kept = tuple(None if value == math.inf else value for value in values)
+            for value in kept:
+                if value is not None and not (_is_number(value) and value > 0):
+                    raise ConfigError(
+                        f"EnvConfig.{name}={getattr(self, name)!r} must be above 0, or None for none"
+                    )
+            self._check_sizes(name, *(value for value in kept if value is not None))
+            kept = tuple(None if value is None else float(value) for value in kept)
+            object.__setattr__(self, name, kept if name == "trail_atr" else kept[0])
+
+    @property
+    def has_exits(self) -> bool:
+        """Whether any trade gets a trailing stop or a profit target."""
+        return any(value is not None for value in (*self.trail_atr, self.profit_target_atr))
 
     def _check_numbers(self) -> None:
         above_zero = ("initial_cash", "max_position", "lot", "risk_atr", "reward_scale")

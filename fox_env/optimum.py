@@ -227,10 +227,14 @@ def clairvoyant_bound(
     Raises
     ------
     ConfigError
-        Costs that depend on the size with a limit of more than 64 lots and no `positions`; or a market with rolls,
-        whose costs are no order's.
+        Costs that depend on the size with a limit of more than 64 lots and no `positions`; a market with rolls,
+        whose costs are no order's; or stops and targets.
     """
     config = config or EnvConfig()
+    if config.has_exits:
+        raise ConfigError(
+            "clairvoyant_bound: stops and targets are not covered; leave trail_atr and profit_target_atr out."
+        )
     if (market.columns.flags & BarFlag.ROLL).any():
         raise ConfigError(
             "clairvoyant_bound: the market has rolls, which the bound does not cover; splice the expiries with "

@@ -161,6 +161,8 @@ def _limitless(config: EnvConfig) -> EnvConfig:
     """`config` for an account that no margin, floor, horizon or saboteur stops."""
     return config.replace(
         initial_cash=1e15,
+        trail_atr=(None, None),
+        profit_target_atr=None,
         capital_floor=0.0,
         margin=False,
         horizon=None,

@@ -41,8 +41,8 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
     contract = market.contract
     first_start, start_count = _starts(market, config)
 
-    def own(option: float | None, contracts: float) -> float:
-        return contracts if option is None else option
+    def own(option: float | None, otherwise: float) -> float:
+        return otherwise if option is None else option
 
     fee = own(config.fee_per_side, contract.fee_per_side)
     maker = config.maker_fee if config.maker_fee is not None else own(contract.maker_fee, fee)
@@ -63,7 +63,11 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
         limit_offset=config.limit_offset_ticks,
         ioc_tolerance=config.ioc_tolerance_ticks,
         queue_prob=config.queue_prob,
-        risk_atr=config.risk_atr,
+        risk_atr_short=own(config.trail_atr[0], config.risk_atr),
+        risk_atr_long=own(config.trail_atr[1], config.risk_atr),
+        trail_short=own(config.trail_atr[0], 0.0),
+        trail_long=own(config.trail_atr[1], 0.0),
+        target_atr=own(config.profit_target_atr, 0.0),
         risk_unit=risk_unit(market, config),
         reward_scale=config.reward_scale,
         saboteur_low=config.saboteur[0],

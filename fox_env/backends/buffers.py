@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fox_env import _layout
 
-__all__ = ["BufferPlan", "Slot", "host_views", "make_batch", "plan_buffers"]
+__all__ = ["BufferPlan", "Slot", "has_exits", "host_views", "make_batch", "plan_buffers"]
 
 _ALIGNMENT = 256
 _OBS = int(_layout.Observation.SIZE)
@@ -125,6 +125,11 @@ def host_views(
     return views
 
 
+def has_exits(params: Iterable[Any]) -> bool:
+    """Whether accounts of some of these ``EnvParams`` have stops or targets."""
+    return any(own.trail_short or own.trail_long or own.target_atr for own in params)
+
+
 def make_batch(
     plan: BufferPlan,
     address: Callable[[str], int],
@@ -133,6 +138,7 @@ def make_batch(
     markets: int | None,
     market_of: int | None,
     faults: int,
+    exits: bool,
 ) -> Any:
     """The ``Batch`` structure of layout.cuh.
 
@@ -148,6 +154,8 @@ def make_batch(
         Addresses of the table of markets and of the index into it, for a batch of several.
     faults
         Address of the fault words.
+    exits
+        Whether accounts have stops or targets.
     """
 
     def pointers(structure: Any, prefix: str) -> Any:
@@ -163,6 +171,7 @@ def make_batch(
         market_of=market_of,
         knobs=address("knobs"),
         faults=faults,
+        exits=exits,
         num_envs=plan.num_envs,
         state=pointers(_layout.StateArrays, "state."),
         obs=address("obs"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch
+from fox_env.backends.buffers import BufferPlan, has_exits, host_views, make_batch
 from fox_env.backends.market_arrays import feature_table, market_rows, roll_gaps
 from fox_env.market import Market
 
@@ -73,6 +73,7 @@ class CpuBackend:
             markets=ctypes.addressof(self._markets) if several else None,
             market_of=market_of.ctypes.data if several else None,
             faults=self._faults.ctypes.data,
+            exits=has_exits(params),
         )
         self._batch_address = ctypes.addressof(self._batch)
         self._actions = _layout.Actions()

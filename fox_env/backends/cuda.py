@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch
+from fox_env.backends.buffers import BufferPlan, has_exits, host_views, make_batch
 from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -53,13 +53,13 @@ def gpu_problem() -> str | None:
 
 
 @cache
-def _kernels(index: int) -> dict[str, Any]:
-    """Function handles of the compiled kernels on one device."""
+def _kernels(index: int, exits: bool) -> dict[str, Any]:
+    """Function handles of the kernels on one device, compiled with or without stops and targets."""
     from cuda.bindings import driver
     from cuda.core import Device
 
     arch, target = target_for(tuple(Device(index).compute_capability), supported_architectures())
-    code = compile_kernels(arch, target=target)
+    code = compile_kernels(arch, target=target, exits=exits)
     kernels = {name: code.get_kernel(name) for name in _KERNELS}
     handles: dict[str, Any] = {
         name: driver.CUfunction(int(kernel.handle)) for name, kernel in kernels.items()
@@ -148,12 +148,13 @@ class CudaBackend:
             markets=self._market_table[0].address if several else None,
             market_of=self._market_table[1].address if several else None,
             faults=self._faults.device_address,
+            exits=has_exits(params),
         )
         self._actions = _layout.Actions()
         self._request = _layout.ResetRequest()
         self._knob = (ctypes.c_void_p(self._address("knobs")), ctypes.c_int32(), ctypes.c_double())
         with self._context:
-            kernels = _kernels(self._index)
+            kernels = _kernels(self._index, has_exits(params))
         variant = "_markets" if several else ""
         step = "fox_step" if plan.named("info.") else "fox_step_quiet"
         self._launch_step = _Launcher(

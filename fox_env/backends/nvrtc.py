@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -47,13 +48,14 @@ def kernel_source() -> str:
     return f"{body}\n{sizes}\n"
 
 
-def options(arch: str, *, report: bool = False) -> Any:
+def options(arch: str, *, exits: bool = False, report: bool = False) -> Any:
     """NVRTC options of the arithmetic contract (platform.cuh), for ``arch`` such as ``sm_90``."""
     from cuda.core import ProgramOptions
 
     return ProgramOptions(
         std="c++17",
         arch=arch,
+        define_macro=[("FOX_EXITS", "true" if exits else "false")],
         fma=False,
         prec_div=True,
         prec_sqrt=True,
@@ -63,9 +65,16 @@ def options(arch: str, *, report: bool = False) -> Any:
 
 
 def compile_kernels(
-    arch: str, *, target: str = "cubin", cached: bool = True, log: io.StringIO | None = None
+    arch: str,
+    *,
+    target: str = "cubin",
+    exits: bool = False,
+    cached: bool = True,
+    log: io.StringIO | None = None,
 ) -> Any:
-    """Compile for ``arch`` to a cubin (or ``ptx``); with ``cached`` the program cache on disk is used.
+    """Compile for ``arch`` to a cubin (or ``ptx``), with stops and targets where ``exits`` asks for them.
+
+    With ``cached`` the program cache on disk is used.
 
     Raises
     ------
@@ -82,7 +91,9 @@ def compile_kernels(
             "or use backend='cpu'"
         ) from error
     try:
-        program = Program(kernel_source(), code_type="c++", options=options(arch, report=log is not None))
+        program = Program(
+            kernel_source(), code_type="c++", options=options(arch, exits=exits, report=log is not None)
+        )
         cache = FileStreamProgramCache() if cached and log is None else None
         return program.compile(target, logs=log, cache=cache)
     except (CUDAError, RuntimeError, OSError) as error:  # a missing NVRTC library is a RuntimeError
@@ -153,22 +164,24 @@ class KernelUse:
     """What one kernel takes of a multiprocessor."""
 
     arch: str
+    exits: bool
     kernel: str
     registers: int
     spill_bytes: int
     shared_bytes: int
 
 
-def kernel_use(arch: str) -> Iterator[KernelUse]:
-    """Compile for ``arch`` and read the assembler's report."""
+def kernel_use(arch: str, exits: bool) -> Iterator[KernelUse]:
+    """Compile for ``arch``, with or without stops and targets, and read the assembler's report."""
     log = io.StringIO()
-    compile_kernels(arch, cached=False, log=log)
+    compile_kernels(arch, exits=exits, cached=False, log=log)
     for part in re.split(r"Compiling entry function '", log.getvalue())[1:]:
         registers = re.search(r"Used (\d+) registers", part)
         spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part)
         shared = re.search(r"(\d+) bytes smem", part)
         yield KernelUse(
             arch=arch,
+            exits=exits,
             kernel=part.split("'", 1)[0],
             registers=int(registers.group(1)) if registers else 0,
             spill_bytes=sum(map(int, spills.groups())) if spills else 0,
@@ -178,13 +191,16 @@ def kernel_use(arch: str) -> Iterator[KernelUse]:
 
 def main() -> None:
     """Compile every kernel for every supported architecture and print what each takes."""
-    print(f"{'arch':8} {'kernel':14} {'registers':>9} {'spills':>7} {'shared':>7}")
-    for arch in ARCHITECTURES:
-        found = list(kernel_use(arch))
+    print(f"{'arch':8} {'kernel':22} {'exits':5} {'registers':>9} {'spills':>7} {'shared':>7}")
+    for arch, exits in itertools.product(ARCHITECTURES, (False, True)):
+        found = list(kernel_use(arch, exits))
         if not found:
             raise SystemExit(f"{arch}: NVRTC compiled, but its report names no kernel")
         for use in found:
-            print(f"{use.arch:8} {use.kernel:14} {use.registers:9} {use.spill_bytes:7} {use.shared_bytes:7}")
+            print(
+                f"{use.arch:8} {use.kernel:22} {'yes' if exits else 'no':5} {use.registers:9} {use.spill_bytes:7} "
+                f"{use.shared_bytes:7}"
+            )
 
 
 if __name__ == "__main__":

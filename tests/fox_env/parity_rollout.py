@@ -36,6 +36,10 @@ _CONFIG = EnvConfig(
     reward="risk",
     participation=(0.02, 0.05, 0.2),
 )
+CONFIGS = {
+    "plain": _CONFIG,
+    "exits": _CONFIG.replace(trail_atr=(1.5, 2.5), profit_target_atr=2.0, reward="return"),
+}
 
 
 def hashed(count: int, salt: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -76,22 +80,22 @@ def actions_of(step: int, num_envs: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     ).astype(np.int64)
 
 
-def make_env(backend: str, num_envs: int = NUM_ENVS, **arguments: Any) -> FoxFuturesVectorEnv:
+def make_env(backend: str, name: str, num_envs: int = NUM_ENVS, **arguments: Any) -> FoxFuturesVectorEnv:
     """The environment that the rollout steps."""
     arguments = {"info_level": "none", "trade_capacity": 32, "copy": False, **arguments}
     return FoxFuturesVectorEnv(
         num_envs,
         parity_market(),
-        _CONFIG,
+        CONFIGS[name],
         backend=backend,
         autoreset_mode=AutoresetMode.SAME_STEP,
         **arguments,
     )
 
 
-def digests(backend: str, steps: int = STEPS) -> Iterator[dict[str, Any]]:
+def digests(backend: str, name: str, steps: int = STEPS) -> Iterator[dict[str, Any]]:
     """After every 1,000 steps: an order-sensitive checksum of all outputs so far, and SHA-256 of the whole state."""
-    env = make_env(backend)
+    env = make_env(backend, name)
     weights = {
         n: 2 * np.arange(n, dtype=np.uint64) + np.uint64(1)
         for n in (NUM_ENVS * 64, NUM_ENVS // 2, NUM_ENVS // 8)
@@ -125,12 +129,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--made-by", default="", help="what computed the digests, for the artefact")
     args = parser.parse_args()
-    rows = list(digests(args.backend))
+    rows = {name: list(digests(args.backend, name)) for name in CONFIGS}
     if args.write:
         document = {"num_envs": NUM_ENVS, "seed": 20_240_102, "made_by": args.made_by, "digests": rows}
         ARTEFACT.write_text(json.dumps(document, indent=1) + "\n")
-    for row in rows:
-        print(row)
+    print(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

@@ -59,6 +59,11 @@ configs = st.builds(
     exploration_scale=st.sampled_from([0.0, 1.0]),
     saboteur=st.sampled_from([(1.0, 1.0), (0.0, 3.0)]),
 )  # fmt: skip
+exit_levels = st.fixed_dictionaries({
+    "trail_atr": st.sampled_from([(None, None), (1.0, 2.5), (None, 0.5)]),
+    "profit_target_atr": st.sampled_from([None, 0.5, 3.0]),
+})  # fmt: skip
+configs_with_exits = st.builds(lambda account, exits: {**account, **exits}, configs, exit_levels)
 seeds = st.integers(0, 2**63 - 1)
 
 

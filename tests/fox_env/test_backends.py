@@ -197,10 +197,11 @@ class TestNvrtc:
         assert source.count("FOX_FN Philox philox(") == 1
         assert source.count("static_assert(sizeof(") == len(_layout.STRUCTURES)
 
+    @pytest.mark.parametrize("exits", [False, True])
     @pytest.mark.parametrize("arch", nvrtc.ARCHITECTURES)
-    def test_every_kernel_compiles_and_hardly_spills(self, arch: str) -> None:
+    def test_every_kernel_compiles_and_hardly_spills(self, arch: str, exits: bool) -> None:
         pytest.importorskip("cuda.core")
-        found = {use.kernel: use for use in nvrtc.kernel_use(arch)}
+        found = {use.kernel: use for use in nvrtc.kernel_use(arch, exits)}
         batch = {"fox_step", "fox_step_quiet", "fox_reset", "fox_masks"}
         assert set(found) == {*batch, *(f"{name}_markets" for name in batch), "fox_set_knob"}
         for use in found.values():

@@ -16,6 +16,12 @@ MINUTES = 390
 PLANS = list(itertools.product((Direction.LONG, Direction.SHORT), Magnitude, OrderType, Urgency))
 FREE = {"half_spread_ticks": 0.0, "impact_coef": 0.0, "participation": (1.0, 1.0, 1.0)}
 
+EXITS = (
+    {"trail_atr": (1.0, 1.0)},
+    {"profit_target_atr": 0.5, "queue_prob": 1.0},
+    {"trail_atr": (0.5, 0.5), "profit_target_atr": 1.0},
+)
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
@@ -63,6 +69,9 @@ def plans_with(order: OrderType) -> NDArray[np.bool_]:
 
 def check(market: Market) -> None:
     """At most 3 standard errors above nothing: of 54 plans without an edge, one in 14 markets would fail by luck."""
+    for exits in EXITS:
+        score = scores(profits(market, **FREE, **exits))
+        assert score.max() < 3.0, (exits, PLANS[int(score.argmax())])
     for options in ({}, FREE, {**FREE, "queue_prob": 1.0}):
         score = scores(profits(market, **options))
         assert score.max() < 3.0, (options, PLANS[int(score.argmax())])

@@ -24,21 +24,23 @@ def _levels() -> list[str]:
     return order[: order.index(here) + 1] if here in order else [here]
 
 
-def test_the_cpu_repeats_the_committed_digests() -> None:
-    found = list(parity_rollout.digests("cpu", steps=3_000))
-    assert found == COMMITTED[:3]
+@pytest.mark.parametrize("name", parity_rollout.CONFIGS)
+def test_the_cpu_repeats_the_committed_digests(name: str) -> None:
+    found = list(parity_rollout.digests("cpu", name, steps=2_000))
+    assert found == COMMITTED[name][:2]
 
 
 @pytest.mark.slow
-def test_the_cpu_repeats_all_committed_digests() -> None:
-    assert list(parity_rollout.digests("cpu")) == COMMITTED
+@pytest.mark.parametrize("name", parity_rollout.CONFIGS)
+def test_the_cpu_repeats_all_committed_digests(name: str) -> None:
+    assert list(parity_rollout.digests("cpu", name)) == COMMITTED[name]
 
 
 @pytest.mark.parametrize("level", _levels())
 def test_every_cpu_level_gives_the_same_bits(level: str) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import parity_rollout as p; from fox_env import _native;"
-        "print(_native.cpu_level(), list(p.digests('cpu', steps=1000)))"
+        "print(_native.cpu_level(), [list(p.digests('cpu', name, steps=1000)) for name in p.CONFIGS])"
     )
     run = subprocess.run(
         [sys.executable, "-c", code, os.path.dirname(__file__)],
@@ -47,17 +49,21 @@ def test_every_cpu_level_gives_the_same_bits(level: str) -> None:
         text=True,
         check=True,
     )
-    assert run.stdout.strip() == f"{level} {COMMITTED[:1]}"
+    assert run.stdout.strip() == f"{level} {[rows[:1] for rows in COMMITTED.values()]}"
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(gpu_problem() is not None, reason=f"needs a GPU: {gpu_problem()}")
 class TestGpu:
-    def test_the_gpu_repeats_the_committed_digests(self) -> None:
-        assert list(parity_rollout.digests("cuda")) == COMMITTED
+    @pytest.mark.parametrize("name", parity_rollout.CONFIGS)
+    def test_the_gpu_repeats_the_committed_digests(self, name: str) -> None:
+        assert list(parity_rollout.digests("cuda", name)) == COMMITTED[name]
 
-    def test_every_output_and_state_equals_the_cpu(self) -> None:
-        cpu, cuda = (parity_rollout.make_env(b, num_envs=1_025, info_level="full") for b in ("cpu", "cuda"))
+    @pytest.mark.parametrize("name", parity_rollout.CONFIGS)
+    def test_every_output_and_state_equals_the_cpu(self, name: str) -> None:
+        cpu, cuda = (
+            parity_rollout.make_env(b, name, num_envs=1_025, info_level="full") for b in ("cpu", "cuda")
+        )
         cpu.reset(seed=3)
         cuda.reset(seed=3)
         for step in range(1_500):
