@@ -188,11 +188,16 @@ def as_nanoseconds(ts: ArrayLike) -> Int:
     )
 
 
-def _roll_gaps(values: ArrayLike, length: int) -> Float:
+def _roll_gaps(values: ArrayLike, length: int, adjusted: str) -> Float:
     rolls = numbers(values, "roll_gap", length)
     if (bad := np.flatnonzero(~np.isfinite(rolls))).size:
         raise DataError(
             f"Bars: row {bad[0]}, column roll_gap: {rolls[bad[0]]} is not finite; write 0 for no roll."
+        )
+    if adjusted != "none" and (left := np.flatnonzero(rolls)).size:
+        raise DataError(
+            f"Bars: row {left[0]}, column roll_gap: prices adjusted by {adjusted} have no gap at a roll; leave "
+            "roll_gap out, or give adjusted='none'."
         )
     return rolls
 
@@ -302,7 +307,7 @@ class Bars:
             raise DataError(
                 f"Bars: row {row}, column {fault.column}: {fault.describe(row)}; correct or remove the row."
             )
-        rolls = None if roll_gap is None else _roll_gaps(roll_gap, length)
+        rolls = None if roll_gap is None else _roll_gaps(roll_gap, length, adjusted)
         after_break = session_breaks(stamps) if gap is None else flags(gap, "gap", length)
         if session_end is None:
             last = np.append(after_break[1:], False)

@@ -248,6 +248,12 @@ def test_numbers_and_flags_of_other_types_are_taken_exactly() -> None:
     assert bars.extra["up"].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
+def test_adjusted_prices_have_no_gaps_at_rolls() -> None:
+    with pytest.raises(DataError, match=r"row 2, column roll_gap: prices adjusted by difference have no gap"):
+        Bars.from_arrays(**columns(roll_gap=[0, 0, 1, 0, 0], adjusted="difference"))
+    assert Bars.from_arrays(**columns(roll_gap=[0] * 5, adjusted="difference")).adjusted == "difference"
+
+
 def test_a_single_row_number_is_refused() -> None:
     with pytest.raises(TypeError, match="slice"):
         Bars.from_arrays(**columns())[0]  # type: ignore[index]

@@ -22,7 +22,7 @@ from fox_env.readers import write_bars
 
 def bars(**further: Any) -> Bars:
     roll_gap = np.zeros(200)
-    roll_gap[7] = 2.5
+    roll_gap[7] = 2.5 if further.get("adjusted", "none") == "none" else 0.0
     extra = {"open_interest": np.where(np.arange(200) % 9, np.arange(200.0), np.nan)}
     return Bars.from_arrays(**columns(), roll_gap=roll_gap, extra=extra, **further)
 
