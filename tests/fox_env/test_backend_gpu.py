@@ -70,7 +70,7 @@ class TestSameBits:
         for name in mine:
             np.testing.assert_array_equal(mine[name], other[name], err_msg=name)
 
-    @pytest.mark.parametrize("num_envs", [1, 33, 1025])
+    @pytest.mark.parametrize("num_envs", [3, 33, 1025])
     @pytest.mark.parametrize("info_level", ["none", "full"])
     def test_batches_of_several_markets_equal_the_cpu(self, num_envs: int, info_level: str) -> None:
         arguments = {"markets": [small_market(), small_market(250, 1), small_market(300, 2)], **BUSY}
