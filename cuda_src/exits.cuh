@@ -1,4 +1,5 @@
-// Trailing stops and profit targets, and the sequence inside a bar where they meet the agent's order.
+// Exits that the agent does not ask for: trailing stops, profit targets and the session's end, and the sequence inside a
+// bar where they meet the agent's order.
 //
 //   entry      latches k ATR_t (stop) and j ATR_t (target) at the first fill of a trade; scale-ins keep both levels
 //   stop       long: fill - k ATR, floored to the grid, ratcheted at each close to max(level, C - k ATR); shorts mirrored.
@@ -107,6 +108,13 @@ FOX_FN void ratchet_stop(EnvState& s, f64 close) {
     if (s.lots == 0) return;
     const f64 level = protective_level(sign_of(s.lots), close, s.stop_distance);
     s.stop = s.lots > 0 ? max_of(s.stop, level) : min_of(s.stop, level);
+}
+
+// Nothing is held over a session's end: the position is closed at the close of its last bar.
+FOX_FN void leave_session(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking& b) {
+    if (s.lots != 0 && (bar.flags & BAR_FLAG_SESSION_END)) {
+        book_liquidation(s, info, bar.close, EXIT_REASON_SESSION, c, b);
+    }
 }
 
 }  // namespace FOX_NAMESPACE

@@ -142,7 +142,9 @@ enum Context : i32 {
     X(i32, reward_mode, "a RewardMode")                                                                         \
     X(i32, autoreset_mode, "an AutoresetMode")                                                                  \
     X(i32, has_volume, "0: no participation limit and no impact")                                               \
-    X(i32, close_at_end, "1: sell at the last mark when an episode ends")
+    X(i32, close_at_end, "1: sell at the last mark when an episode ends")                                       \
+    X(i32, intrabar_margin, "1: maintenance is checked at the bar's adverse extreme too")                       \
+    X(i32, flat_at_session_end, "1: nothing is held over a session's end")
 
 // ---- market: one row a bar, read-only, shared by all environments that trade it ------------------------------------------------
 // Aligned to 16 bytes; what a decision needs of its own bar comes first, in one 32-byte sector.
@@ -282,7 +284,7 @@ struct TradedMarket {
     X(const i32*, market_of, "(N,) index into markets, with them")                      \
     X(const f64*, knobs, "(KNOB_COUNT,)")                                               \
     X(u32*, faults, "(FAULT_COUNT,) sticky flags")                                      \
-    X(i64, exits, "1: some account has stops or targets") \
+    X(i64, exits, "1: some account has exits that its agent does not ask for") \
     X(i64, num_envs, "N")                                                               \
     X(StateArrays, state, "arrays of N")                                                \
     X(f32*, obs, "(N, OBS_SIZE)")                                                       \

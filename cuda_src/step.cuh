@@ -2,7 +2,7 @@
 //
 // Pure: (state, action, market, parameters, knobs) -> (state', outcome). Training, validation and every backend call
 // this function and nothing else. WITH_INFO = false leaves out what only the info arrays would show, EXITS = false the
-// stops and targets of environments that have none.
+// exits that the agent does not ask for, where an environment has none.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -76,8 +76,10 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     out.info.fill_quantity = contracts_of(fill.lots, p);
     out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();
     if (s.lots != 0) track_excursions(s, bar, entered_resting, p);
-    enforce_maintenance(s, out.info, bar, costs, booking);
+    if (EXITS && p.intrabar_margin) enforce_maintenance(s, out.info, adverse_extreme(s, bar), costs, booking);
+    enforce_maintenance(s, out.info, bar.close, costs, booking);
     if (EXITS) ratchet_stop(s, bar.close);
+    if (EXITS && p.flat_at_session_end) leave_session(s, out.info, bar, costs, booking);
 
     s.bar += 1;
     out.end = end_of_episode(s, out.info, bar, market.bars, costs, booking);

@@ -24,7 +24,6 @@ _NOT_BUILT: dict[str, str] = {
     "kelly": "Kelly sizing",
     "kelly_floor": "Kelly sizing",
     "kelly_safety": "Kelly sizing",
-    "flat_at_session_end": "closing at the session's end",
     "min_hold_bars": "a minimum holding time",
     "min_hold": "a minimum holding time",
     "loss_cap": "the trade reward",
@@ -87,8 +86,8 @@ class EnvConfig:
     """Least Kelly cap as a fraction of max_position (only the default so far)."""
     kelly_safety: float = 1.0
     """Factor on the Kelly cap (only the default so far)."""
-    margin: Literal[False, "close"] = "close"
-    """Initial and maintenance margin checked at the close, or False for none."""
+    margin: Literal[False, "close", "intrabar"] = "close"
+    """Maintenance checked at the ``close`` or at a bar's adverse extreme too (``intrabar``); False: no margin at all."""
     trail_atr: tuple[float | None, float | None] = (None, None)
     """ATR multiples, (short, long), between a trade's entry or best close and its trailing stop; None: no stop."""
     profit_target_atr: float | None = None
@@ -98,7 +97,7 @@ class EnvConfig:
     risk_unit: float | None = None
     """Money: the unit of the risk reward; None computes risk_atr * mean ATR * L * tick value from the market's bars."""
     flat_at_session_end: bool = False
-    """Close the position at a session's last bar (only False so far)."""
+    """Close the position at the close of a session's last bar, at market cost."""
     min_hold_bars: int = 0
     """Bars a trade must be held (only 0 so far)."""
     min_hold: str = "soft"
@@ -172,8 +171,13 @@ class EnvConfig:
 
     @property
     def has_exits(self) -> bool:
-        """Whether any trade gets a trailing stop or a profit target."""
-        return any(value is not None for value in (*self.trail_atr, self.profit_target_atr))
+        """Whether a position may be closed by more than the agent, a margin call at the close or the episode's end."""
+        levels = (*self.trail_atr, self.profit_target_atr)
+        return (
+            any(value is not None for value in levels)
+            or self.margin == "intrabar"
+            or self.flat_at_session_end
+        )
 
     def _check_numbers(self) -> None:
         above_zero = ("initial_cash", "max_position", "lot", "risk_atr", "reward_scale")
@@ -211,9 +215,9 @@ class EnvConfig:
     def _check_choices(self) -> None:
         if self.reward not in _REWARDS:
             raise ConfigError(f"EnvConfig.reward={self.reward!r} must be one of {', '.join(_REWARDS)}")
-        if self.margin is not False and self.margin != "close":
-            raise ConfigError(f"EnvConfig.margin={self.margin!r} must be False or 'close'")
-        for name in ("close_at_end", "random_start", "validate_actions"):
+        if self.margin is not False and self.margin not in ("close", "intrabar"):
+            raise ConfigError(f"EnvConfig.margin={self.margin!r} must be False, 'close' or 'intrabar'")
+        for name in ("close_at_end", "flat_at_session_end", "random_start", "validate_actions"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"EnvConfig.{name}={getattr(self, name)!r} must be True or False")
 

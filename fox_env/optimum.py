@@ -233,7 +233,8 @@ def clairvoyant_bound(
     config = config or EnvConfig()
     if config.has_exits:
         raise ConfigError(
-            "clairvoyant_bound: stops and targets are not covered; leave trail_atr and profit_target_atr out."
+            "clairvoyant_bound: exits that no order asks for are not covered; leave trail_atr, profit_target_atr, "
+            "margin='intrabar' and flat_at_session_end out."
         )
     if (market.columns.flags & BarFlag.ROLL).any():
         raise ConfigError(

@@ -163,6 +163,7 @@ def _limitless(config: EnvConfig) -> EnvConfig:
         initial_cash=1e15,
         trail_atr=(None, None),
         profit_target_atr=None,
+        flat_at_session_end=False,
         capital_floor=0.0,
         margin=False,
         horizon=None,

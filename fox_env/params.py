@@ -80,6 +80,8 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
         autoreset_mode=autoreset_mode,
         has_volume=market.has_volume,
         close_at_end=config.close_at_end,
+        intrabar_margin=config.margin == "intrabar",
+        flat_at_session_end=config.flat_at_session_end,
     )
 
 

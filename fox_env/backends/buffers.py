@@ -126,8 +126,11 @@ def host_views(
 
 
 def has_exits(params: Iterable[Any]) -> bool:
-    """Whether accounts of some of these ``EnvParams`` have stops or targets."""
-    return any(own.trail_short or own.trail_long or own.target_atr for own in params)
+    """Whether accounts of some of these ``EnvParams`` have exits that their agent does not ask for."""
+    return any(
+        own.trail_short or own.trail_long or own.target_atr or own.intrabar_margin or own.flat_at_session_end
+        for own in params
+    )
 
 
 def make_batch(
@@ -155,7 +158,7 @@ def make_batch(
     faults
         Address of the fault words.
     exits
-        Whether accounts have stops or targets.
+        Whether accounts have exits that their agent does not ask for.
     """
 
     def pointers(structure: Any, prefix: str) -> Any:

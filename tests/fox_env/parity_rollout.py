@@ -38,7 +38,13 @@ _CONFIG = EnvConfig(
 )
 CONFIGS = {
     "plain": _CONFIG,
-    "exits": _CONFIG.replace(trail_atr=(1.5, 2.5), profit_target_atr=2.0, reward="return"),
+    "exits": _CONFIG.replace(
+        trail_atr=(1.5, 2.5),
+        profit_target_atr=2.0,
+        margin="intrabar",
+        flat_at_session_end=True,
+        reward="return",
+    ),
 }
 
 

@@ -62,6 +62,8 @@ configs = st.builds(
 exit_levels = st.fixed_dictionaries({
     "trail_atr": st.sampled_from([(None, None), (1.0, 2.5), (None, 0.5)]),
     "profit_target_atr": st.sampled_from([None, 0.5, 3.0]),
+    "flat_at_session_end": st.booleans(),
+    "margin": st.sampled_from([False, "close", "intrabar"]),
 })  # fmt: skip
 configs_with_exits = st.builds(lambda account, exits: {**account, **exits}, configs, exit_levels)
 seeds = st.integers(0, 2**63 - 1)

@@ -246,6 +246,66 @@ CASES = [
 ]
 
 
+THIN: dict[str, Any] = {**FREE, "initial_cash": 3_000.0}
+CASES += [
+    case(
+        "with intrabar margin the adverse extreme is enough for a call, and is the price",
+        [(100, 100, 85, 99), (99, 99, 99, 99)],
+        [BUY, KEEP, KEEP],
+        [
+            {},
+            {"position": 0, "exit_reason": ExitReason.MARGIN, "equity": 3_000 - 2 * 15 * 50},
+            {"position": 0},
+        ],
+        {**THIN, "margin": "intrabar"},
+        trades=[{"exit_price": 85.0, "reason": "margin"}],
+    ),
+    case(
+        "a short's adverse extreme is the high",
+        [(100, 115, 100, 101)],
+        [SELL, KEEP],
+        [{}, {"position": 0, "exit_reason": ExitReason.MARGIN, "equity": 3_000 - 2 * 15 * 50}],
+        {**THIN, "margin": "intrabar"},
+    ),
+    case(
+        "checked at the close alone the same bar is survived",
+        [(100, 100, 85, 99)],
+        [BUY, KEEP],
+        [{}, {"position": 2}],
+        {**THIN, "margin": "close"},
+    ),
+    case(
+        "a stop comes before the margin call of the same bar",
+        [(100, 100, 85, 99)],
+        [BUY, KEEP],
+        [{}, {"exit_reason": ExitReason.STOP, "equity": 3_000 - 2 * 2 * 50}],
+        {**THIN, "margin": "intrabar", "trail_atr": (None, 2.0)},
+    ),
+    case(
+        "nothing is held over a session's end: sold at its last close, with costs",
+        [(101, 101, 101, 101), (102, 102, 102, 102), (110, 110, 110, 110)],
+        [BUY, KEEP, KEEP, KEEP],
+        [
+            {"position": 2},
+            {"position": 2},
+            {"position": 0, "exit_reason": ExitReason.SESSION, "cost": 16.5},
+            {"position": 0, "cost": 0},
+        ],
+        {"flat_at_session_end": True},
+        minutes=[*range(22), 600],
+        trades=[{"exit_price": 101.875, "reason": "session"}],
+    ),
+    case(
+        "an order filled in a session's last bar is closed there",
+        [(101, 101, 101, 101), (102, 102, 102, 102)],
+        [KEEP, BUY],
+        [{}, {"fill_quantity": 2, "position": 0, "trade_closed": 1}],
+        {**FREE, "flat_at_session_end": True},
+        minutes=[*range(21), 600],
+    ),
+]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: Case) -> None:
     check(case)
