@@ -13,7 +13,7 @@ from fox_env.bars import PRICES, Flag, Float, Int
 from fox_env.errors import DataError
 from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints, Layout
-from fox_env.reading.numbers import extra_numbers, numbers, refuse_scaled
+from fox_env.reading.numbers import extra_numbers, is_fixed_point, numbers, refuse_scaled
 from fox_env.reading.table import Table
 from fox_env.reading.timestamps import (
     ParsedTimes,
@@ -22,6 +22,7 @@ from fox_env.reading.timestamps import (
     to_nanoseconds,
     wall_to_utc,
 )
+from fox_env.reading.volume import traded_volume
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,8 +33,6 @@ _RTYPE_NS = {32: 1_000_000_000, 33: 60_000_000_000, 34: _HOUR_NS, 35: _DAY_NS, 3
 """Length of a bar by Databento's record type."""
 _UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _FIXED_POINT = 1e9
-_FIXED_POINT_FLOOR = 1e6
-"""Integers at least this large in Databento data are prices in units of 1e-9."""
 
 
 @dataclass(frozen=True)
@@ -140,20 +139,15 @@ def parse_bars(stamps: Stamps, layout: Layout, hints: Hints) -> BarColumns:
     table, roles = stamps.table, layout.roles
     ts = bar_closes(stamps)
     scaled = hints.price_scale is not None
-    values = {
-        role: numbers(table, roles[role], layout.dialect, None if role == "volume" else scaled)
-        for role in (*PRICES, "volume", "roll_gap")
-        if role in roles
-    }
-    factor = _price_factor(table, {name: values[name] for name in PRICES}, layout, hints)
+    values = {role: numbers(table, roles[role], scaled) for role in (*PRICES, "roll_gap") if role in roles}
+    factor = _price_factor(table, {roles[name]: values[name] for name in PRICES}, layout, hints)
     prices = {name: factor(values[name]) for name in PRICES}
-    volume = values.get("volume")
-    if volume is not None and (np.isnan(volume).all() or layout.dialect.check == "zero_volume"):
+    roll_gap = factor(values["roll_gap"]) if "roll_gap" in values else None
+    table, volume, counted = traded_volume(table, roles)
+    if layout.dialect.check == "zero_volume":
         volume = None
-    taken = {
-        *layout.times,
-        *(roles[role] for role in (*PRICES, "volume", "roll_gap", "symbol") if role in roles),
-    }
+    taken = {*layout.times, *counted}
+    taken |= {roles[role] for role in (*PRICES, "roll_gap", "symbol") if role in roles}
     flags: dict[str, Flag] = {}
     extra: dict[str, Float] = {}
     for column in table.frame.columns:
@@ -163,9 +157,9 @@ def parse_bars(stamps: Stamps, layout: Layout, hints: Hints) -> BarColumns:
         series = table.frame[column]
         if column in ("session_end", "gap") and _is_boolean(series):
             flags[column] = series.fill_null(False).to_numpy()
-        elif (further := extra_numbers(series)) is not None:
+        elif (further := extra_numbers(table, column)) is not None:
             extra[name] = factor(further) if name in ("bid", "ask") else further
-    return BarColumns(table, ts, prices, volume, values.get("roll_gap"), flags, extra)
+    return BarColumns(table, ts, prices, volume, roll_gap, flags, extra)
 
 
 def canonical_events(table: Table, layout: Layout, hints: Hints) -> Table:
@@ -176,20 +170,20 @@ def canonical_events(table: Table, layout: Layout, hints: Hints) -> Table:
     table, roles = stamps.table, layout.roles
     scaled = hints.price_scale is not None
     values = {
-        name: numbers(table, roles[name], layout.dialect, None if "size" in name else scaled)
+        name: numbers(table, roles[name], None if "size" in name else scaled)
         for name in ("price", "size", "bid", "ask", "bid_size", "ask_size")
         if name in roles
     }
     if layout.dialect.check == "zero_volume":
         values.pop("size", None)
-    quoted: dict[str, Float] = {name: values[name] for name in values if "size" not in name}
-    factor = _price_factor(table, quoted, layout, hints)
+    quoted = [name for name in values if "size" not in name]
+    factor = _price_factor(table, {roles[name]: values[name] for name in quoted}, layout, hints)
     columns = [pl.Series("ts", bar_closes(stamps)).cast(pl.Datetime("ns", "UTC"))]
     columns += [pl.Series(name, factor(array) if name in quoted else array) for name, array in values.items()]
     for column in table.frame.columns:
         name = layout.dialect.extra.get(plain(column))
         if name is not None:
-            columns.append(pl.Series(name, numbers(table, column, layout.dialect)))
+            columns.append(pl.Series(name, numbers(table, column)))
     if "side" in roles and (sides := _sides(table, roles["side"], layout)) is not None:
         columns.append(sides)
     if "reset" in table.frame.columns and _is_boolean(table.frame["reset"]):
@@ -293,7 +287,7 @@ def _record_length(table: Table) -> int:
 def _price_factor(
     table: Table, prices: dict[str, Float], layout: Layout, hints: Hints
 ) -> Callable[[Float], Float]:
-    """Return how to bring price cells into price units."""
+    """Return how to bring price cells into price units; `prices` by their columns."""
     if hints.price_scale is not None:
         scale = hints.price_scale
         inverse = round(1 / scale)
@@ -303,7 +297,7 @@ def _price_factor(
     every = np.concatenate(list(prices.values()))
     every = np.abs(every[np.isfinite(every)])
     whole = bool(every.size) and bool((every == np.rint(every)).all())
-    if layout.dialect.check == "fixed_point" and whole and float(np.median(every)) >= _FIXED_POINT_FLOOR:
+    if layout.dialect.check == "fixed_point" and is_fixed_point(table, prices):
         return lambda values: values / _FIXED_POINT
     if whole:
         refuse_scaled(table, every, layout.dialect)

@@ -14,14 +14,12 @@ from fox_env.bars import PRICES, Flag
 from fox_env.errors import DataError
 from fox_env.reading.dialects import ROLES, Dialect, plain
 from fox_env.reading.layout import Layout
-from fox_env.reading.numbers import numbers
+from fox_env.reading.numbers import is_fixed_point, numbers
 from fox_env.reading.quotes import two_sided
 from fox_env.reading.records import BBO, MBO, MBP, SAMPLED, SNAPSHOT, TRADES, single_type
 from fox_env.reading.table import Kind, Table
 
 Arrays = dict[str, NDArray[Any]]
-
-_FIXED_POINT_FLOOR = 1e6
 
 
 def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
@@ -41,14 +39,16 @@ def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
     roles["time"] = columns.get("ts_recv", roles["time"])
     rtype = _record_type(table, columns, layout.dialect)
     values: Arrays = {
-        name: numbers(table, named[name], layout.dialect)
+        name: numbers(table, named[name])
         for name in ("price", "bid", "ask", "size", "bid_size", "ask_size")
         if name in named
     }
     needed = ("bid", "ask") if rtype in SAMPLED else ("price", "size")
     if lacking := [name for name in needed if name not in values]:
         raise DataError(f"{table.source}: no column for {' and '.join(lacking)}; export all columns.")
-    values |= _in_price_units({name: values[name] for name in ("price", "bid", "ask") if name in values})
+    priced = [name for name in ("price", "bid", "ask") if name in values]
+    if is_fixed_point(table, [named[name] for name in priced]):
+        values |= {name: values[name] / 1e9 for name in priced}
     if rtype in SAMPLED:
         found: Arrays = dict.fromkeys(PRICES, 0.5 * (values["bid"] + values["ask"]))
         found |= {name: array for name, array in values.items() if name not in ("price", "size")}
@@ -78,33 +78,25 @@ def _events(table: Table, columns: Mapping[str, str], values: Arrays, dialect: D
         return found
     found["reset"] = _is(table, columns, "action", "R")
     if "flags" in columns:
-        flags = np.nan_to_num(numbers(table, columns["flags"], dialect)).astype(np.int64)
+        flags = np.nan_to_num(numbers(table, columns["flags"])).astype(np.int64)
         found["reset"] = found["reset"] | (flags & SNAPSHOT != 0)
     for quote in ("bid", "ask"):
         levels = [name for key, name in columns.items() if key.startswith(f"{quote}_sz_")]
         if len(levels) > 1:
-            found[f"{quote}_depth"] = np.sum([numbers(table, name, dialect) for name in levels], axis=0)
+            found[f"{quote}_depth"] = np.sum([numbers(table, name) for name in levels], axis=0)
     return found
 
 
 def _record_type(table: Table, columns: Mapping[str, str], dialect: Dialect) -> int:
     """Return the type of the records, by their own word or by the columns they have."""
     if "rtype" in columns:
-        types, counts = np.unique(numbers(table, columns["rtype"], dialect), return_counts=True)
+        types, counts = np.unique(numbers(table, columns["rtype"]), return_counts=True)
         known = {int(rtype): int(count) for rtype, count in zip(types, counts, strict=True) if rtype >= 0}
         return single_type(Counter(known), None, table.source)
     found = TRADES if "bid_px_00" not in columns else MBP if "action" in columns else BBO
     return single_type(
         Counter({MBO if "order_id" in columns else found: table.frame.height}), None, table.source
     )
-
-
-def _in_price_units(prices: Arrays) -> Arrays:
-    """Return prices; where all are large whole numbers they are in units of 1e-9."""
-    every = np.abs(np.concatenate(list(prices.values())))
-    every = every[np.isfinite(every)]
-    fixed = every.size and (every == np.rint(every)).all() and np.median(every) >= _FIXED_POINT_FLOOR
-    return {name: values / 1e9 for name, values in prices.items()} if fixed else prices
 
 
 def _is(table: Table, columns: Mapping[str, str], name: str, letter: str) -> Flag:

@@ -49,7 +49,7 @@ def piece_bars(piece: Piece, hints: Hints, repairs: Sequence[str] = ()) -> Bars:
         A row is one that bars may not have and no repair answers it.
     """
     columns = piece_columns(piece, hints)
-    table, arrays, notes = columns.table, _arrays(columns), list(piece.table.notes)
+    table, arrays, notes = columns.table, _arrays(columns), list(columns.table.notes)
     if repairs:
         arrays["position"] = np.arange(len(columns.ts))
         arrays, sentences = repair_columns(arrays, repairs)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fox_env.bars import Float
 from fox_env.errors import DataError
-from fox_env.reading.dialects import Dialect
+from fox_env.reading.dialects import Dialect, plain, role_of
 from fox_env.reading.table import Table, shown
 
 if TYPE_CHECKING:
@@ -18,21 +20,70 @@ _NONE_VALUES = (3.4028234663852886e38, 1.7976931348623157e308, 9.223372036854775
 """The largest float32, float64 and int64 (Databento's UNDEF_PRICE), which stand for "no value"."""
 
 _NONE_WORDS = r"(?i)^(?:null|none|nan|n/?a|#n/a|--?)?$"
-_COMMA = r"^[-+]?(?:\d*,\d+|\d+|\d{1,3}(?:\.\d{3})+(?:,\d+)?)$"
-_THOUSANDS_COMMA = r"^[-+]?\d{1,3}(?:,\d{3})+$"
-_THOUSANDS_POINT = r"^[-+]?\d{1,3}(?:\.\d{3})+$"
+_COMMA = r"^[-+]?(?:\d*,\d+|\d+|\d{1,3}(?:\.\d{3})+(?:,\d+)?)(?:[eE][-+]?\d+)?$"
+_THOUSANDS_COMMA = r"^[-+]?[1-9]\d{0,2}(?:,\d{3})+$"
+_THOUSANDS_POINT = r"^[-+]?[1-9]\d{0,2}(?:\.\d{3})+$"
+_GROUPED = r"^[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$"
+_GROUPED_SHARE = 0.25
+_GROUPED_PRICE = r",\d{3}\.\d"
+_COMMA_TELLS = r"^[-+]?(?:\d*,\d+|[1-9]\d{0,2}(?:\.\d{3})+,\d+|[1-9]\d{0,2}(?:\.\d{3}){2,})$"
+_POINT_TELLS = r"^[-+]?(?:\d*\.\d+|[1-9]\d{0,2}(?:,\d{3})+\.\d+|[1-9]\d{0,2}(?:,\d{3}){2,})$"
+_COMMA_LANGUAGES = {"abertura", "fechamento", "eröffnung", "schluss", "hoch", "apertura", "cierre"}
+"""Names of prices in languages that write a decimal comma and part thousands by points."""
+
+_PRICE_ROLES = ("open", "high", "low", "close", "price", "bid", "ask")
+_WORDS = ("time", "date", "clock", "symbol", "side")
+_FIXED_POINT_FLOOR = 1e6
 _SCALED_ROWS = 20
 _SCALED_FLOOR = 1e5
 
 
-def numbers(table: Table, column: str, dialect: Dialect, scaled: bool | None = None) -> Float:
+def with_decimal_mark(table: Table, roles: Mapping[str, str]) -> Table:
+    """Tell for all columns of a source alike whether decimals follow a point or a comma.
+
+    The prices decide by the cells that can be read in one way only, else the other columns do. Where no cell
+    tells, a comma in prices is a decimal comma if ``;`` parts the fields, and else the mark stays unknown.
+    """
+    import polars as pl
+
+    prices = [roles[role] for role in _PRICE_ROLES if role in roles]
+    others = [name for name in table.frame.columns if name not in prices and role_of(name) not in _WORDS]
+    if not any(table.frame[name].dtype == pl.String for name in (*prices, *others)):
+        return table
+    for names in (prices, others):
+        commas = points = 0
+        for series in (table.frame[name] for name in names):
+            if series.dtype == pl.String:
+                cells = series.drop_nulls().str.strip_chars()
+                commas += _count(cells, _COMMA_TELLS, _THOUSANDS_COMMA)
+                points += _count(cells, _POINT_TELLS, _THOUSANDS_POINT)
+            elif series.dtype.is_float() and names is prices:
+                points += len(series)
+        if commas != points:
+            return replace(table, decimal="," if commas > points else ".")
+    text = [table.frame[name].str.strip_chars() for name in prices if table.frame[name].dtype == pl.String]
+    if table.delimiter == ";" and any(series.str.contains(_THOUSANDS_COMMA).any() for series in text):
+        return replace(table, decimal=",")
+    return table
+
+
+def _count(cells: pl.Series, tells: str, doubtful: str) -> int:
+    """Count the cells that only one mark explains; two groups of three digits are thousands beyond doubt."""
+    return int((cells.str.contains(tells) & ~cells.str.contains(doubtful)).sum())
+
+
+def is_comma_language(names: Iterable[str]) -> bool:
+    """Whether the names of columns are of a language that parts thousands by points."""
+    return not _COMMA_LANGUAGES.isdisjoint(map(plain, names))
+
+
+def numbers(table: Table, column: str, scaled: bool | None = None) -> Float:
     """Return a column as float64 with NaN for empty cells; refuse a cell that is not a number.
 
     Parameters
     ----------
     table : Table
     column : str
-    dialect : Dialect
     scaled : bool, optional
         For prices: whether the caller has said how they are scaled. None: the column holds whole numbers.
     """
@@ -40,7 +91,9 @@ def numbers(table: Table, column: str, dialect: Dialect, scaled: bool | None = N
 
     series = table.frame[column]
     if series.dtype == pl.String:
-        series = _decimal_points(table, _blanks_to_null(series), column, dialect, scaled)
+        series = _decimal_points(table, _blanks_to_null(series), column, scaled)
+    elif series.dtype == pl.Null:
+        return np.full(len(series), np.nan)
     elif not series.dtype.is_numeric():
         raise DataError(f"{table.source}: column {column} has type {series.dtype}, which is not a number.")
     values = series.cast(pl.Float64, strict=False)
@@ -56,20 +109,44 @@ def numbers(table: Table, column: str, dialect: Dialect, scaled: bool | None = N
     return _nones_to_nan(values.fill_null(np.nan).to_numpy())
 
 
-def extra_numbers(series: pl.Series) -> Float | None:
+def extra_numbers(table: Table, column: str) -> Float | None:
     """Return a further column as float64 if all its filled cells are numbers, else None."""
     import polars as pl
 
+    series = cells = table.frame[column]
     if series.dtype == pl.String:
-        series = _blanks_to_null(series)
-        if series.str.contains(_COMMA).all() and series.str.contains(",", literal=True).any():
+        series = cells = _blanks_to_null(series)
+        commas = series.str.contains(",", literal=True).any()
+        if table.decimal == "," and (commas or series.str.contains(_THOUSANDS_POINT).all()):
             series = _comma_to_point(series)
-    elif not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+        elif table.decimal == "." and commas:
+            series = _without_groups(series)
+    elif not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.Null)):
         return None
     values = series.cast(pl.Float64, strict=False)
-    if values.null_count() != series.null_count():
+    if values.null_count() != cells.null_count():
         return None
     return _nones_to_nan(values.fill_null(np.nan).to_numpy())
+
+
+def is_fixed_point(table: Table, columns: Iterable[str]) -> bool:
+    """Whether Databento's prices count units of 1e-9: whole numbers, written without a point.
+
+    A record type beside them says that they are as exported; else the largest one must be 0.001 or more.
+    """
+    import polars as pl
+
+    prices = [table.frame[column] for column in columns]
+    for series in prices:
+        pointed = series.dtype == pl.String and bool(series.str.contains(r"[.,eE]").any())
+        if pointed or not (series.dtype == pl.String or series.dtype.is_integer()):
+            return False
+    if any(plain(name) == "rtype" for name in table.frame.columns):
+        return True
+    return any(
+        float(series.cast(pl.Float64, strict=False).abs().max() or 0) >= _FIXED_POINT_FLOOR  # type: ignore[arg-type]
+        for series in prices
+    )
 
 
 def refuse_scaled(table: Table, prices: Float, dialect: Dialect) -> None:
@@ -99,21 +176,33 @@ def _blanks_to_null(series: pl.Series) -> pl.Series:
 
 
 def _comma_to_point(series: pl.Series) -> pl.Series:
-    return series.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    """Turn decimal commas into points; a cell that is not written so stays, with a comma that refuses it."""
+    import polars as pl
+
+    written = series.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    frame = pl.DataFrame({"cell": series, "written": written})
+    fits = pl.col("cell").str.contains(_COMMA)
+    return frame.select(pl.when(fits).then("written").otherwise(pl.col("cell") + ",")).to_series()
 
 
-def _decimal_points(
-    table: Table, series: pl.Series, column: str, dialect: Dialect, scaled: bool | None
-) -> pl.Series:
-    """Turn decimal commas into points where they can be nothing else."""
-    comma = series.str.contains(",", literal=True).fill_null(False)
-    if comma.any():
-        fits = series.str.contains(_COMMA).fill_null(True)
-        open_to_doubt = series.filter(comma).str.contains(_THOUSANDS_COMMA).all()
-        if not fits.all() or (open_to_doubt and table.delimiter != ";"):
-            return series  # the cell is refused as it stands
+def _without_groups(series: pl.Series) -> pl.Series:
+    """Take out the commas that part thousands; a cell with other commas stays, which refuses it."""
+    import polars as pl
+
+    frame = pl.DataFrame({"cell": series, "written": series.str.replace_all(",", "", literal=True)})
+    grouped = pl.col("cell").str.contains(_GROUPED)
+    return frame.select(pl.when(grouped).then("written").otherwise("cell")).to_series()
+
+
+def _decimal_points(table: Table, series: pl.Series, column: str, scaled: bool | None) -> pl.Series:
+    """Turn decimal commas into points, and take out separators of thousands, where they can be nothing else."""
+    if table.decimal == ",":
         return _comma_to_point(series)
-    if dialect.name != "brazil":
+    if table.decimal == ".":
+        # A lone 1,000 or 1,100.25 among prices is rather a misplaced comma.
+        grouped = scaled is None or series.str.contains(_GROUPED_PRICE).mean() or 0.0
+        return _without_groups(series) if float(grouped) >= _GROUPED_SHARE else series  # type: ignore[arg-type]
+    if not is_comma_language(table.frame.columns):
         return series
     pointed = series.str.contains(".", literal=True).fill_null(False)
     if not pointed.any() or not series.filter(pointed).str.contains(_THOUSANDS_POINT).all():

@@ -34,9 +34,7 @@ def mid_bars(table: Table, dialect: Dialect) -> Table:
     DataError
         A cell is not a number, or no row has both sides.
     """
-    bid, ask = (
-        {price: numbers(table, f"{side}_{price}", dialect) for price in PRICES} for side in ("bid", "ask")
-    )
+    bid, ask = ({price: numbers(table, f"{side}_{price}") for price in PRICES} for side in ("bid", "ask"))
     frame = table.frame.drop(f"{side}_{price}" for side in ("bid", "ask") for price in PRICES)
     means = {price: 0.5 * (bid[price] + ask[price]) for price in PRICES}
     return two_sided(replace(table, frame=frame.with_columns(bid=bid["close"], ask=ask["close"], **means)))

@@ -16,6 +16,7 @@ from fox_env.reading.columns import read_stamps
 from fox_env.reading.content import Content, read_contents
 from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES, NAMES, plain, role_of
 from fox_env.reading.layout import Hints, Layout, find_layout
+from fox_env.reading.numbers import is_comma_language, with_decimal_mark
 from fox_env.reading.table import Table, shown
 from fox_env.reading.text import TextRows, distinct, open_text, read_rows
 
@@ -134,7 +135,8 @@ def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
     if not text.headed and not hints.columns and (lean := _lean_piece(text, hints)) is not None:
         yield lean
         return
-    table = read_rows(text, text.names if _is_brazilian(text) else _text_columns(hints))
+    words = text.headed and is_comma_language(text.names)
+    table = read_rows(text, text.names if words else _text_columns(hints))
     if text.instruments is not None:
         for symbol, positions in text.instruments.items():
             columns = [text.names[i] for i in positions]
@@ -151,10 +153,6 @@ def _text_pieces(content: Content, hints: Hints) -> Iterator[Piece]:
 def _text_columns(hints: Hints) -> list[str]:
     """Return the columns that the caller has named as times or instruments, which stay text."""
     return [hints.columns[role] for role in ("time", "date", "clock", "symbol") if role in hints.columns]
-
-
-def _is_brazilian(text: TextRows) -> bool:
-    return text.headed and "abertura" in {plain(name) for name in text.names}
 
 
 def _without_empty_rows(table: Table) -> Table:
@@ -216,6 +214,7 @@ def _by_instrument(table: Table, layout: Layout) -> Iterator[Piece]:
     """Part the rows by the column that names the instrument, if there is one."""
     import polars as pl
 
+    table = with_decimal_mark(table, layout.roles)
     column = _symbol_column(table.frame, layout)
     if column is None:
         yield Piece(table, layout)

@@ -35,6 +35,8 @@ class Table:
         A sentence about each kind of row of the source that the frame leaves out.
     delimiter : str
         What parts the fields of a text.
+    decimal : {".", ",", ""}
+        The mark before decimals in cells of text, as all of them together tell it; empty where they do not.
     symbol : str or None
         The instrument where the container names it; None where a column may.
     rows : int64 array, shape (T,), or None
@@ -51,6 +53,7 @@ class Table:
     kind: Kind = "bars"
     notes: tuple[str, ...] = ()
     delimiter: str = ","
+    decimal: str = ""
     symbol: str | None = None
     rows: Int | None = None
     adjusted: str = "none"

@@ -25,6 +25,7 @@ _SAMPLE_LINES = 200
 _PREAMBLE_LINES = 20
 _MAX_COLUMNS = 2_000
 _NUMBER = re.compile(r"\s*-?(?:\d{1,7}|\d{1,12}\.\d{0,9})\s*")
+_COMMA_NUMBER = r"^\s*[-+]?[\d.]*,\d[\d,.]*\s*$"
 _STRING_ROLES = ("time", "date", "clock", "symbol", "side")
 
 
@@ -190,6 +191,8 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
     faults = (pl.exceptions.PolarsError, pl.exceptions.PanicException)  # a lone quote makes polars panic
     try:
         frame = _polars_csv(text, schema)
+        if _has_comma_numbers(frame, text.names):  # then the points of other columns may part thousands
+            frame = _polars_csv(text, dict.fromkeys(schema, pl.String()))
     except faults:
         try:
             frame = _polars_csv(text, dict.fromkeys(schema, pl.String()))
@@ -227,11 +230,25 @@ def _polars_csv(text: TextRows, schema: dict[str, pl.DataType]) -> pl.DataFrame:
     return pl.read_csv(head + text.rows, separator=text.delimiter, schema=schema, quote_char=quote)
 
 
+def _has_comma_numbers(frame: pl.DataFrame, names: list[str]) -> bool:
+    """Whether cells beside the times and words are numbers with a comma."""
+    import polars as pl
+
+    cells = [
+        frame.to_series(i)
+        for i, name in enumerate(names)
+        if frame.dtypes[i] == pl.String and role_of(name) not in _STRING_ROLES
+    ]
+    return any(series.str.contains(_COMMA_NUMBER).any() for series in cells)
+
+
 def _is_numeric(text: TextRows, position: int) -> bool:
     """Whether the first cells of a column are numbers short enough to be neither dates nor epochs."""
     if role_of(text.names[position]) in _STRING_ROLES or (not text.headed and position < 2):
         return False
     cells = [row[position] for row in text.sample if position < len(row) and row[position].strip()]
+    if "ts_event" in text.names and not all("." in cell for cell in cells):
+        return False  # Databento's prices without a point count units of 1e-9
     return bool(cells) and all(_NUMBER.fullmatch(cell) for cell in cells)
 
 

@@ -213,7 +213,8 @@ LOOK_ALIKES = [
     LookAlike("event bars", "csv",
         text("ts,open,high,low,close,cum_vol",
              rows(lambda t, p, v: f"{t:%Y-%m-%d %H:%M:%S}.25Z,{ohlc(p)},{v}")), {}, "2024-01-02T09:30:00.250",
-        volume=None, extra=frozenset(("cum_vol",))),
+        volume=None, extra=frozenset(("cum_vol",)),
+        notes=("no volume was taken from column cum_vol; pass columns={'volume': 'cum_vol'} if it is one",)),
     LookAlike("LEAN minutes", "lean",
         _archive({"20240102_es_minute_trade_202403.csv": text(None, rows(
             lambda t, p, v: f"{t.hour * 3_600_000 + t.minute * 60_000},{ohlc(p)},{v}"))}),
