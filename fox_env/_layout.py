@@ -26,6 +26,7 @@ __all__ = [
     "Batch",
     "Context",
     "Direction",
+    "EXIT_STATE_FIELDS",
     "EnvParams",
     "ExitReason",
     "Fault",
@@ -144,6 +145,7 @@ InfoArrays = _pointers("InfoArrays", "INFO")
 MARKET_ROW = _dtype(_values("MARKET_ROW", "MarketRow"))
 TRADE_RECORD = _dtype(_values("TRADE", "TradeRecord"))
 STATE_FIELDS = {name: dtype for part in _STATE for name, dtype in _numpy_fields(part).items()}
+EXIT_STATE_FIELDS = _numpy_fields("EXIT_STATE")
 INFO_FIELDS = _numpy_fields("INFO")
 
 
