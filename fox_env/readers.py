@@ -15,7 +15,7 @@ from fox_env.bars import PRICES, Bars
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import BarColumns
-from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_columns
+from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_columns, volume_note
 from fox_env.reading.layout import Hints
 from fox_env.reading.sources import Piece, check_format, pieces_of, shortest_interval
 from fox_env.reading.stored import stored_metadata
@@ -293,6 +293,7 @@ def _build(
     source = pieces[0].table.source
     if kinds == {"bars"}:
         made = join_bars([(piece.table.source, piece_bars(piece, hints, repairs)) for piece in pieces])
+        made = replace(made, repairs=(*made.repairs, *volume_note(pieces)))
         return made if size is None else resample(made, size, contract)
     if "bars" in kinds:
         raise DataError(f"{source}: is joined with a source of another kind; give bars only, or trades only.")

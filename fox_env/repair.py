@@ -16,6 +16,9 @@ __all__ = ["REPAIRS", "check_repairs", "repair_columns"]
 
 Columns = dict[str, NDArray[Any]]
 
+_NUMBER = "row number"
+"""The column of the row of the source, from 0."""
+
 
 class Repair(NamedTuple):
     """One repair: how it finds its rows, what it does with them, and the words for both."""
@@ -74,15 +77,20 @@ def _sort(columns: Columns) -> None:
 
 
 def _repeats(columns: Columns) -> Flag:
-    """Find the rows whose time occurred in a row before."""
-    repeated = np.ones(len(columns["ts"]), dtype=np.bool_)
-    repeated[np.unique(columns["ts"], return_index=True)[1]] = False
-    return repeated
+    """Find the rows whose time occurred in a row before, as the source counts its rows."""
+    return _but_one_of_each_time(columns["ts"], columns[_NUMBER])
 
 
 def _repeated_later(columns: Columns) -> Flag:
-    """Find the rows whose time occurs again in a later row."""
-    return _repeats({"ts": columns["ts"][::-1]})[::-1]
+    """Find the rows whose time occurs again in a later row, as the source counts its rows."""
+    return _but_one_of_each_time(columns["ts"], -columns[_NUMBER])
+
+
+def _but_one_of_each_time(ts: NDArray[Any], rank: NDArray[Any]) -> Flag:
+    order = np.lexsort((rank, ts))
+    repeated = np.zeros(len(ts), dtype=np.bool_)
+    repeated[order[1:]] = ts[order[1:]] == ts[order[:-1]]
+    return repeated
 
 
 REPAIRS: Mapping[str, Repair] = {
@@ -147,7 +155,10 @@ def check_repairs(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def repair_columns(
-    columns: Mapping[str, NDArray[Any]], names: Iterable[str]
+    columns: Mapping[str, NDArray[Any]],
+    names: Iterable[str],
+    rows: NDArray[Any] | None = None,
+    source: str = "the rows",
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Apply named repairs to the columns of bars and say what each one changed.
 
@@ -158,14 +169,18 @@ def repair_columns(
         further columns, which move and drop with their rows.
     names : iterable of str
         Keys of :data:`REPAIRS`; applied in the order of that table.
+    rows : int array, shape (T,), optional
+        Row of the source of every row, from 0, where they are not all rows of it in their order. The first of
+        several rows of one time is the one that the source has first.
+    source : str
+        What the error calls it.
 
     Returns
     -------
     columns : dict of str to array
         New columns; the arrays given are not changed.
     sentences : list of str
-        One for every repair that changed something: how many rows, and the first of them, counted from 0 in
-        the rows given.
+        One for every repair that changed something: how many rows, and the first of them in the source.
 
     Raises
     ------
@@ -177,22 +192,23 @@ def repair_columns(
     chosen = check_repairs(names)
     repaired = dict(columns)
     count = len(repaired["ts"])
-    numbered = "row number"  # the position of each row in the rows given
-    repaired[numbered] = np.arange(count)
+    repaired[_NUMBER] = np.arange(count) if rows is None else rows
     sentences = []
     for name in chosen:
         repair = REPAIRS[name]
         bad = repair.find(repaired)
         if not bad.any():
             continue
-        first, many = int(repaired[numbered][bad.argmax()]), int(np.count_nonzero(bad))
-        rows = f"{many:,} row{'s' if many > 1 else ''}"
-        sentences.append(f"{name}: {rows} {repair.finding}, first row {first}: {repair.change}")
+        first, many = int(repaired[_NUMBER][bad].min()), int(np.count_nonzero(bad))
+        found = f"{many:,} row{'s' if many > 1 else ''}"
+        sentences.append(f"{name}: {found} {repair.finding}, first row {first}: {repair.change}")
         if repair.mend is not None:
             repair.mend(repaired)
         else:
             repaired = {column: values[~bad] for column, values in repaired.items()}
         if not len(repaired["ts"]):
-            raise DataError(f"The repair {name} drops all of the {count:,} rows; look at the data instead.")
-    del repaired[numbered]
+            raise DataError(
+                f"{source}: the repair {name} drops all of the {count:,} rows; look at the data instead."
+            )
+    del repaired[_NUMBER]
     return repaired, sentences

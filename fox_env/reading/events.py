@@ -19,6 +19,7 @@ from fox_env.bars import SESSION_BREAK_NS, Bars, Flag, Float, Int
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.flow import QUOTES, quote_columns, trade_columns
+from fox_env.reading.quotes import without_empty_sides
 from fox_env.reading.resample import resample
 from fox_env.reading.sizes import BarSize, parse_size
 from fox_env.reading.table import Table
@@ -76,6 +77,10 @@ def events_of(table: Table) -> Events:
     }
     if "side" in frame.columns:
         columns["side"] = frame["side"].cast(pl.Int8).fill_null(0).to_numpy()
+    if {"bid", "ask"} <= columns.keys():
+        columns["bid"], columns["ask"] = without_empty_sides(
+            columns["bid"], columns["ask"], columns.get("bid_size"), columns.get("ask_size")
+        )
     if "reset" in frame.columns:
         columns["reset"] = frame["reset"].fill_null(False).to_numpy()
     return Events(table, frame["ts"].dt.cast_time_unit("ns").dt.timestamp("ns").to_numpy(), **columns)
@@ -126,7 +131,7 @@ def bars_from_events(events: Events, size: str, contract: str | ContractSpec | N
         close = (ts[last] // wanted.amount + 1) * wanted.amount
         first_row = np.searchsorted(events.ts, close - wanted.amount)
         end_row = np.searchsorted(events.ts, close)
-        gap = np.diff(close, prepend=close[0]) > max(SESSION_BREAK_NS, wanted.amount)
+        gap = None  # as bars of time of any origin
     else:
         steps = np.arange(len(last))
         close = np.maximum.accumulate(ts[last] - steps) + steps

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.bars import PRICES, Bars, first_fault
+from fox_env.bars import PRICES, Bars, Int, first_fault
 from fox_env.checks.times import SPREADSHEET_ROWS
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import BarColumns, canonical_events, parse_bars, read_stamps
+from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints
 from fox_env.reading.sources import Piece
 from fox_env.reading.table import Table
@@ -30,6 +31,7 @@ _MENDS = {
 _HOUR_NS = 3_600_000_000_000
 _NIGHT_NS = (20 * _HOUR_NS, 24 * _HOUR_NS)
 """How far the time steps back at midnight where a night session is dated by the next trading day."""
+_TOLD_SPACINGS = 12
 _FURTHER = "further "
 """Marks flags and further columns in the arrays that are repaired, as their names may be those of prices."""
 
@@ -52,7 +54,7 @@ def piece_bars(piece: Piece, hints: Hints, repairs: Sequence[str] = ()) -> Bars:
     table, arrays, notes = columns.table, _arrays(columns), list(columns.table.notes)
     if repairs:
         arrays["position"] = np.arange(len(columns.ts))
-        arrays, sentences = repair_columns(arrays, repairs)
+        arrays, sentences = repair_columns(arrays, repairs, table.rows, table.source)
         notes += sentences
         table = table.take(arrays.pop("position"))
     prices = {name: arrays[name] for name in PRICES}
@@ -92,24 +94,27 @@ def _arrays(columns: BarColumns) -> Arrays:
     return arrays | {_FURTHER + name: values for name, values in further.items()}
 
 
-def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
-    """Join bars of several sources in time order.
+def _told_interval(ts: Int) -> int:
+    """Return the length of bars in ns if their times leave no doubt of it, else 0.
 
-    Parameters
-    ----------
-    parts : sequence of (str, Bars)
-        The name of each source and its bars.
-
-    Raises
-    ------
-    DataError
-        Two sources differ at the same time, in having a volume or roll gaps, or in their adjustment.
+    They do where one spacing makes up half of them or more and the others are its multiples, in a dozen bars;
+    in three where it is most of a day.
     """
-    if len(parts) == 1:
-        return parts[0][1]
-    parts = sorted(parts, key=lambda part: int(part[1].ts[0]))
+    spacing = np.diff(ts)
+    if spacing.size < 2:
+        return 0
+    values, counts = np.unique(spacing, return_counts=True)
+    usual = int(values[counts.argmax()])
+    enough = spacing.size >= _TOLD_SPACINGS or usual >= _NIGHT_NS[0]
+    regular = 2 * counts.max() >= spacing.size and not (values % usual).any()
+    return usual if enough and regular else 0
+
+
+def _check_alike(parts: Sequence[tuple[str, Bars]]) -> None:
+    """Refuse sources that do not continue each other: other columns, adjustment or length of bars."""
     first_source, first = parts[0]
-    for source, bars in parts[1:]:
+    lengths: dict[int, str] = {}
+    for source, bars in parts:
         for name in ("volume", "roll_gap"):
             if (getattr(bars, name) is None) != (getattr(first, name) is None):
                 raise DataError(
@@ -121,6 +126,35 @@ def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
                 f"{source}: has prices adjusted by {bars.adjusted}, {first_source} by {first.adjusted}; "
                 "give sources of one adjustment."
             )
+        if interval := _told_interval(bars.ts):
+            lengths.setdefault(interval, source)
+    if len(lengths) > 1:
+        (one, one_source), (other, other_source) = list(lengths.items())[:2]
+        raise DataError(
+            f"{other_source}: has bars of {other / 1e9:g} s, {one_source} of {one / 1e9:g} s; read them apart and "
+            "bring them to one length with fox_env.resample."
+        )
+
+
+def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
+    """Join bars of several sources in time order.
+
+    Parameters
+    ----------
+    parts : sequence of (str, Bars)
+        The name of each source and its bars.
+
+    Raises
+    ------
+    DataError
+        Two sources differ at the same time, in having a volume or roll gaps, in their adjustment, or in the
+        length of their bars.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    parts = sorted(parts, key=lambda part: int(part[1].ts[0]))
+    _check_alike(parts)
+    first = parts[0][1]
     ts = np.concatenate([bars.ts for _, bars in parts])
     order = np.argsort(ts, kind="stable")
     ts = ts[order]
@@ -162,6 +196,18 @@ def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
         repairs=[sentence for _, bars in parts for sentence in bars.repairs],
         adjusted=first.adjusted,
     )
+
+
+def volume_note(pieces: Sequence[Piece]) -> tuple[str, ...]:
+    """Say which columns the volume was taken from where several sources name it differently."""
+    columns: dict[str, str] = {}
+    for piece in pieces:
+        if "volume" in piece.layout.roles:
+            columns.setdefault(plain(piece.layout.roles["volume"]), piece.table.source)
+    if len(columns) < 2:
+        return ()
+    places = ", ".join(f"{column} in {source}" for column, source in columns.items())
+    return (f"volume is column {places}: their units may differ",)
 
 
 def joined_events(pieces: Sequence[Piece], hints: Hints, repairs: Sequence[str]) -> Table:

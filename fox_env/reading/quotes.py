@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fox_env.bars import PRICES
+from fox_env.bars import PRICES, Float
 from fox_env.errors import DataError
 from fox_env.reading.dialects import Dialect
 from fox_env.reading.numbers import numbers
@@ -35,9 +35,31 @@ def mid_bars(table: Table, dialect: Dialect) -> Table:
         A cell is not a number, or no row has both sides.
     """
     bid, ask = ({price: numbers(table, f"{side}_{price}") for price in PRICES} for side in ("bid", "ask"))
+    sizes = {
+        side: numbers(table, f"{side}_size") if f"{side}_size" in table.frame.columns else None
+        for side in ("bid", "ask")
+    }
+    for price in PRICES:
+        bid[price], ask[price] = without_empty_sides(bid[price], ask[price], sizes["bid"], sizes["ask"])
     frame = table.frame.drop(f"{side}_{price}" for side in ("bid", "ask") for price in PRICES)
     means = {price: 0.5 * (bid[price] + ask[price]) for price in PRICES}
     return two_sided(replace(table, frame=frame.with_columns(bid=bid["close"], ask=ask["close"], **means)))
+
+
+def without_empty_sides(
+    bid: Float, ask: Float, bid_size: Float | None, ask_size: Float | None
+) -> tuple[Float, Float]:
+    """Return bids and asks with NaN where a price of 0 stands for no quote.
+
+    It does where its size is 0, and where the quotes would cross: an ask of 0 above which there is a bid, or a
+    bid of 0 below which there is an ask. A size of 0 beside another price says nothing: some feeds lack sizes.
+    """
+    no_bid, no_ask = (bid == 0) & (ask < 0), (ask == 0) & (bid > 0)
+    if bid_size is not None:
+        no_bid |= (bid == 0) & (bid_size == 0)
+    if ask_size is not None:
+        no_ask |= (ask == 0) & (ask_size == 0)
+    return np.where(no_bid, np.nan, bid), np.where(no_ask, np.nan, ask)
 
 
 def two_sided(table: Table) -> Table:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CONTAINERS = ("csv", "parquet", "arrow", "dbn")
 _DAY_MS = 86_400_000
 _MAX_INSTRUMENTS = 10_000
+_NUMBER = "instrument_id"
 _LEAN_DAY = re.compile(
     r"(?P<day>(?:19|20)\d{6})_(?P<ticker>[^_]+)_(?P<step>second|minute)_(?P<kind>trade|quote|openinterest)"
     r"(?:_(?:.*_)?(?P<expiry>\d{6,8}))?\.csv",
@@ -211,43 +212,68 @@ def _since_midnight(table: Table, day: str) -> pl.Series:
 
 
 def _by_instrument(table: Table, layout: Layout) -> Iterator[Piece]:
-    """Part the rows by the column that names the instrument, if there is one."""
+    """Part the rows by the columns that name the instrument, if there are any."""
     import polars as pl
 
     table = with_decimal_mark(table, layout.roles)
-    column = _symbol_column(table.frame, layout)
-    if column is None:
+    columns = _symbol_columns(table.frame, layout)
+    if not columns:
         yield Piece(table, layout)
         return
-    layout = replace(layout, roles={**layout.roles, "symbol": column})
-    names = table.frame[column].cast(pl.String).str.strip_chars()
-    if names.null_count() or (names == "").any():
-        row = int((names.is_null() | (names == "").fill_null(True)).to_numpy().argmax())
-        raise table.error(row, column, "the instrument is missing; fill or remove the row")
+    layout = replace(layout, roles={**layout.roles, "symbol": columns[0]})
+    parts = [table.frame[column].cast(pl.String).str.strip_chars() for column in columns]
+    for column, cells in zip(columns, parts, strict=True):
+        if cells.null_count() or (cells == "").any():
+            row = int((cells.is_null() | (cells == "").fill_null(True)).to_numpy().argmax())
+            raise table.error(row, column, "the instrument is missing; fill or remove the row")
+    names = pl.select(pl.concat_str(parts, separator="_")).to_series()
     if (count := names.n_unique()) > _MAX_INSTRUMENTS:
         raise DataError(
-            f"{table.source}: column {column} holds {count:,} instruments; rename it if it names none, or split the "
-            "source."
+            f"{table.source}: column {' and '.join(columns)} holds {count:,} instruments; rename it if it names none, "
+            "or split the source."
         )
-    if count == 1:
-        yield Piece(replace(table, symbol=names[0]), layout)
-        return
     places = pl.DataFrame({"name": names, "row": np.arange(len(names))})
     for name, rows in places.group_by("name", maintain_order=True).agg("row").iter_rows():
-        yield Piece(replace(table.take(np.asarray(rows)), symbol=name), layout)
+        piece = table if count == 1 else table.take(np.asarray(rows))
+        yield Piece(_note_passing(replace(piece, symbol=name)), layout)
 
 
-def _symbol_column(frame: pl.DataFrame, layout: Layout) -> str | None:
-    """Return the column that names the instrument: the first one that varies, else the first one."""
+def _symbol_columns(frame: pl.DataFrame, layout: Layout) -> list[str]:
+    """Return the columns that together name the instrument: those that vary, else the first one.
+
+    The number of an instrument counts only where there is no name, and a column that tells no more rows apart
+    than those before it (an expiry beside ``ESH4``) does not.
+    """
     if "symbol" not in layout.roles:
-        return None
+        return []
     order = NAMES["symbol"]
     columns = [column for column in frame.columns if role_of(column) == "symbol"]
     columns.sort(key=lambda column: order.index(plain(column)) if plain(column) in order else len(order))
     given = layout.roles["symbol"]
     if given not in columns:
-        return given
-    return next((column for column in columns if frame[column].n_unique() > 1), given)
+        return [given]
+    named = [column for column in columns if plain(column) != _NUMBER]
+    chosen: list[str] = []
+    count = 1
+    for column in named or columns:
+        if (together := frame.n_unique([*chosen, column])) > count:
+            chosen, count = [*chosen, column], together
+    return chosen or (named or columns)[:1]
+
+
+def _note_passing(table: Table) -> Table:
+    """Say where a symbol passes from one instrument to another, as continuous ones do."""
+    column = next((name for name in table.frame.columns if plain(name) == _NUMBER), None)
+    if column is None or table.frame[column].n_unique() == 1:
+        return table
+    numbers = table.frame[column]
+    changes = np.flatnonzero((numbers != numbers.shift(1)).fill_null(False).to_numpy())
+    first = changes[0] if table.rows is None else table.rows[changes[0]]
+    note = (
+        f"{table.symbol} passes to another instrument in {len(changes):,} rows, first row {first}: the price gaps "
+        "there are no moves of the market"
+    )
+    return replace(table, notes=(*table.notes, note))
 
 
 def shortest_interval(pieces: list[Piece], hints: Hints) -> int:

@@ -115,7 +115,8 @@ def test_no_volume_is_lost_in_silence(
 ) -> None:
     bars = read_bars(put(tmp_path, BARS.format(names, cells, cells)))
     assert (None if bars.volume is None else bars.volume[0]) == expected
-    assert bars.repairs == () if note is None else any(note in sentence for sentence in bars.repairs)
+    about = [sentence for sentence in bars.repairs if "vol" in sentence]
+    assert about == [] if note is None else any(note in sentence for sentence in about)
 
 
 def test_a_volume_of_minus_one_in_one_row_is_refused(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_unknown_and_contradicting_names_are_refused() -> None:
 
 
 def test_a_repair_that_leaves_nothing_is_refused() -> None:
-    with pytest.raises(DataError, match="drop_zero_price drops all of the 4 rows"):
+    with pytest.raises(DataError, match="the rows: the repair drop_zero_price drops all of the 4 rows"):
         repair_columns(columns(low=[0, 0, 0, 0]), ["drop_zero_price"])
 
 
