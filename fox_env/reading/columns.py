@@ -10,41 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fox_env.bars import PRICES, Flag, Float, Int
-from fox_env.errors import DataError
 from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints, Layout
 from fox_env.reading.numbers import extra_numbers, is_fixed_point, numbers, refuse_scaled
+from fox_env.reading.stamps import Stamps, bar_closes, read_stamps
 from fox_env.reading.table import Table
-from fox_env.reading.timestamps import (
-    ParsedTimes,
-    parse_epoch,
-    parse_text,
-    to_nanoseconds,
-    wall_to_utc,
-)
 from fox_env.reading.volume import traded_volume
 
 if TYPE_CHECKING:
     import polars as pl
 
-_HOUR_NS = 3_600_000_000_000
-_DAY_NS = 24 * _HOUR_NS
-_RTYPE_NS = {32: 1_000_000_000, 33: 60_000_000_000, 34: _HOUR_NS, 35: _DAY_NS, 36: _DAY_NS}
-"""Length of a bar by Databento's record type."""
-_UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _FIXED_POINT = 1e9
-
-
-@dataclass(frozen=True)
-class Stamps:
-    """Times of the rows of one instrument before bars marked by their open are moved to the close."""
-
-    table: Table  # in time order where the file is newest first
-    ns: Int  # UTC, or the wall clock of `zone`
-    label: str
-    interval: int  # ns; 0 where the rows do not tell it
-    zone: str | None = None  # for days, whose length in UTC varies
-    dates: bool = False  # whether they are bare dates
 
 
 @dataclass(frozen=True)
@@ -58,74 +34,6 @@ class BarColumns:
     roll_gap: Float | None
     flags: dict[str, Flag]
     extra: dict[str, Float]
-
-
-def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -> Stamps:
-    """Parse the times of bars or events.
-
-    Parameters
-    ----------
-    table : Table
-        Rows of one instrument.
-    layout : Layout
-    hints : Hints
-    interval : int
-        Length of a bar in ns where the container tells it, else 0.
-    """
-    times = layout.times
-    parsed = _parse_times(table, layout, hints)
-    if _is_newest_first(parsed.ns):
-        table, parsed = table.reversed(), parsed._replace(ns=parsed.ns[::-1])
-    column = " and ".join(times)
-    dated = parsed.date_only or (
-        "date" in layout.roles and len(times) == 1 and usual_interval(parsed.ns) >= 20 * _HOUR_NS
-    )
-    label = hints.label or ("open" if dated else layout.dialect.label)
-    if layout.dialect.name == "databento":
-        interval = interval or _record_length(table)
-    counted = label == "open" and not interval
-    if counted:
-        interval = usual_interval(parsed.ns)
-    if parsed.utc or plain(times[-1]).endswith("_utc"):
-        return Stamps(table, parsed.ns, label, interval)
-    zone = hints.tz or layout.dialect.zone
-    if zone is None:
-        raise DataError(
-            f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
-            "tz='America/Chicago' for exchange time, or tz='UTC'."
-        )
-    if dated or (label == "open" and interval >= _DAY_NS):
-        return Stamps(table, parsed.ns, label, interval, zone, dated)
-    utc = wall_to_utc(parsed.ns, zone, lambda row, message: table.error(row, column, message))
-    return Stamps(table, utc, label, usual_interval(utc) if counted else interval)
-
-
-def usual_interval(ns: Int) -> int:
-    """Return the most frequent spacing of times in ns, the shortest of several; 0 for fewer than two times.
-
-    Unlike the median it is always a spacing that occurs, and pauses of thin trading do not lengthen it.
-    """
-    spacing = np.diff(np.sort(ns))
-    spacing = spacing[spacing > 0]
-    if not spacing.size:
-        return 0
-    values, counts = np.unique(spacing, return_counts=True)
-    return int(values[counts.argmax()])
-
-
-def bar_closes(stamps: Stamps) -> Int:
-    """Return the close of every bar in ns UTC."""
-    if stamps.label == "open" and stamps.interval == 0:
-        raise DataError(
-            f"{stamps.table.source}: times of the bar's open need at least two rows to find the interval; "
-            "give more rows or pass label='close'."
-        )
-    closes = stamps.ns + (stamps.interval if stamps.label == "open" else 0)
-    if stamps.zone is None:
-        return closes
-    return wall_to_utc(
-        closes, stamps.zone, lambda row, message: stamps.table.error(row, "time", message), stamps.dates
-    )
 
 
 def parse_bars(stamps: Stamps, layout: Layout, hints: Hints) -> BarColumns:
@@ -213,75 +121,6 @@ def _sides(table: Table, column: str, layout: Layout) -> pl.Series | None:
         return None
     mapped = [0 if word is None else codes.get(word, 0) for word in text.to_list()]
     return pl.Series("side", mapped, dtype=pl.Int8)
-
-
-def _parse_times(table: Table, layout: Layout, hints: Hints) -> ParsedTimes:
-    """Parse the time column, or the date and time-of-day columns together."""
-    import polars as pl
-
-    times = layout.times
-    column = " and ".join(times)
-
-    def error(row: int, message: str) -> DataError:
-        return table.error(row, column, message)
-
-    order = hints.date_order or layout.dialect.date_order
-    series = table.frame[times[0]]
-    if len(times) == 2:
-        date = series.cast(pl.String).str.strip_chars()
-        text = date + " " + _clock(table.frame[times[1]])
-        return parse_text(text, error, order, layout.dialect.check == "microseconds")
-    if series.dtype == pl.String:
-        return parse_text(series, error, order)
-    if series.null_count():
-        raise error(int(series.is_null().to_numpy().argmax()), "the time is missing; fill or remove the row")
-    if isinstance(series.dtype, pl.Datetime):
-        counts = series.to_physical().to_numpy()
-        return ParsedTimes(
-            to_nanoseconds(counts, _UNIT_NS[series.dtype.time_unit], error),
-            utc=series.dtype.time_zone is not None,
-            date_only=False,
-        )
-    if series.dtype == pl.Date:
-        days = series.to_physical().cast(pl.Int64).to_numpy()
-        return ParsedTimes(to_nanoseconds(days, _DAY_NS, error), utc=False, date_only=True)
-    if series.dtype.is_integer():
-        if int(series.abs().max() or 0) < 100_000_000:  # type: ignore[arg-type]
-            return parse_text(series.cast(pl.String), error, order)
-        return parse_epoch(series.cast(pl.Int64).to_numpy(), error)
-    raise DataError(
-        f"{table.source}: column {column} has type {series.dtype}, which is not a time; store a datetime."
-    )
-
-
-def _clock(series: pl.Series) -> pl.Series:
-    """Return times of day as text; those written as numbers get back the zeros they have lost."""
-    import polars as pl
-
-    text = series.cast(pl.String).str.strip_chars()
-    if not text.str.contains(r"^\d{1,6}$").fill_null(False).all():
-        return text
-    width = int(text.str.len_chars().max() or 0)  # type: ignore[arg-type]
-    return text.str.zfill(6 if width > 4 else 4)
-
-
-def _is_newest_first(ns: Int) -> bool:
-    """Whether rows run backwards throughout; an hour that occurs twice may step forward."""
-    if len(ns) < 3 or ns[0] <= ns[-1]:
-        return False
-    step = np.diff(ns)
-    return bool((step <= _HOUR_NS).all() and np.mean(step < 0) > 0.99) or bool((step <= 0).all())
-
-
-def _record_length(table: Table) -> int:
-    """Return the length of a bar by the column rtype, 0 where it is absent or varies."""
-    import polars as pl
-
-    column = next((name for name in table.frame.columns if plain(name) == "rtype"), None)
-    if column is None:
-        return 0
-    kinds = table.frame[column].cast(pl.Float64, strict=False).unique().to_list()
-    return _RTYPE_NS.get(kinds[0], 0) if len(kinds) == 1 and kinds[0] is not None else 0
 
 
 def _price_factor(

@@ -64,6 +64,8 @@ class Dialect:
         How it is told from the others, in words.
     label : {"open", "close"}
         Which end of a bar its time marks.
+    certain : bool
+        Whether the producer is known to mark that end; else sessions may tell, or it is an assumption.
     example : str
         A header and a row, or a row.
     zone : str, optional
@@ -106,6 +108,7 @@ class Dialect:
     extra: Mapping[str, str | None] = field(default_factory=dict)
     date_order: DateOrder | None = None
     check: str = ""
+    certain: bool = True
 
     def fits_header(self, names: Sequence[str]) -> bool:
         """Whether a header belongs to this dialect; `names` as written, without surrounding blanks."""
@@ -224,12 +227,6 @@ DIALECTS: tuple[Dialect, ...] = (
         starts=("time", *BAR_ROLES), check="volume_name",
     ),
     Dialect(
-        "firstrate", "FirstRate",
-        "header `timestamp,open,high,low,close,volume` without zone, and sessions that begin on the hour or half "
-        "hour", "open", "timestamp,open,high,low,close,volume", zone_note=_NEW_YORK,
-        starts=("timestamp", *_OHLCV), check="sessions_by_open",
-    ),
-    Dialect(
         "trades_with_depth", "Trades with the book", "`DepthSequence` with `TradeType`", "close",
         "Date;Time;Sequence;DepthSequence;Price;Volume;TradeType;AskPrice;BidPrice;AskSize;BidSize",
         has=frozenset(("depthsequence", "tradetype")),
@@ -248,9 +245,14 @@ DIALECTS: tuple[Dialect, ...] = (
         has=frozenset(("open_time",)),
     ),
     Dialect(
+        "csv", "Any table with the times of the close", "`close_time`", "close",
+        "close_time,open,high,low,close,volume", zone_note="offsets, epochs or a `_utc` name, else tz=",
+        has=frozenset(("close_time",)),
+    ),
+    Dialect(
         "csv", "Any other table with a header", "names of the columns", "close",
         "timestamp,open,high,low,close,volume", zone_note="offsets, epochs or a `_utc` name, else tz=",
-        extra={"bid_depth": "bid_depth", "ask_depth": "ask_depth"},
+        extra={"bid_depth": "bid_depth", "ask_depth": "ask_depth"}, certain=False,
     ),
     # Layouts without a header.
     Dialect(
@@ -302,7 +304,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(
         "firstrate", "FirstRate", "no header, `,`, `2024-01-02 09:30:00`", "open",
         "2024-01-02 09:30:00,4780.25,4781,4780,4780.75,512", zone_note=_NEW_YORK,
-        fields="XNNNNN?", delimiter=",", order=("time", *_OHLCV),
+        fields="XNNNNN?", delimiter=",", order=("time", *_OHLCV), check="body", certain=False,
     ),
     Dialect(
         "dated", "Bars by date without a header", "no header, a date (`20240102`, `2024-01-02`, `2024/1/2`)", "open",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CHECKED_ROWS = 1_000
 _STORED = (*BAR_ROLES, "volume", "roll_gap")
-_PLAIN = next(dialect for dialect in DIALECTS if dialect.name == "csv" and not dialect.has)
+_PLAIN = next(dialect for dialect in DIALECTS if dialect.name == "csv" and not dialect.certain)
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,6 @@ def _passes(check: str, frame: pl.DataFrame, roles: Mapping[str, str]) -> bool:
         return _ordered(frame, roles, "low", "open", "high")
     if check == "spread":
         return _ordered(frame, roles, "bid", "ask")
-    if check == "sessions_by_open":
-        return _begins_on_the_hour(frame, roles["time"])
     return True  # "fixed_point" and "microseconds" say how to read, not whether
 
 
@@ -261,33 +259,3 @@ def _is_time(series: pl.Series) -> bool:
     if series.dtype != pl.String:
         return series.dtype == pl.Date or isinstance(series.dtype, pl.Datetime)
     return field_kind(series[0] or "") in "CDIPSUXE"
-
-
-def _begins_on_the_hour(frame: pl.DataFrame, time: str) -> bool:
-    """Whether times are those of the open: sessions begin on a full or half hour and end one bar before one.
-
-    Only naive text to the minute is looked at; without a pause of at least 30 minutes nothing is told.
-    """
-    import polars as pl
-
-    stamps = frame[time]
-    if stamps.dtype == pl.String:
-        stamps = stamps.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    if not isinstance(stamps.dtype, pl.Datetime) or stamps.dtype.time_zone is not None:
-        return False
-    if stamps.null_count() or len(stamps) < 3:
-        return False
-    per_minute = {"ms": 60_000, "us": 60_000_000, "ns": 60_000_000_000}[stamps.dtype.time_unit]
-    minutes = stamps.to_physical().to_numpy() // per_minute
-    minutes = minutes[:: -1 if minutes[0] > minutes[-1] else 1]
-    step = np.diff(minutes)
-    if not (step > 0).all():
-        return False
-    bar = int(np.median(step))
-    pauses = np.flatnonzero((step >= 30) & (step > bar))
-    if not pauses.size or bar >= 60:
-        return False
-    first, last = minutes[pauses + 1], minutes[pauses]
-    by_open = (first % 30 == 0) & ((last + bar) % 30 == 0)
-    by_close = ((first - bar) % 30 == 0) & (last % 30 == 0)
-    return float(np.mean(by_open & ~by_close)) > 0.5

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.errors import ConfigError, DataError
+from fox_env.reading.spellings import respelled
 from fox_env.reading.table import shown
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ _CALENDAR = (
 )
 _COMPACT = r"^((?:19|20)\d{6})(\d{4}|\d{6})$"
 _COMPACT_MS = r"^((?:19|20)\d{6}) ?(\d{6})(\d{3})$"
+_MIDNIGHT = (
+    r"(?i)(?:(?:^\d{8}|[T ])\s*(?:00?:00(?::00(?:[.,]0+)?)?|0000(?:00)?)|[T ]12:00(?::00)? ?AM)"
+    r"\s*(?:Z|[+-]\d{2}(?::?\d{2})?)?$"
+)
 _EPOCH = r"^-?\d{9,20}(?:\.\d+)?$"
 _UNITS = ((1e11, 1_000_000_000, "s"), (1e14, 1_000_000, "ms"), (1e17, 1_000, "us"), (np.inf, 1, "ns"))
 _YEARS = (1678, 2261)
@@ -42,11 +47,17 @@ _ORDERS = {"dmy": "day first", "mdy": "month first"}
 
 
 class ParsedTimes(NamedTuple):
-    """Times before a zone is applied: ns, whether they are UTC already, whether they are bare dates."""
+    """Times before a zone is applied.
+
+    They are in ns, in UTC already or by a wall clock, bare dates, or all at midnight of the clock that the
+    source shows; `zone` is the IANA zone that the cells name, if they do.
+    """
 
     ns: Int
     utc: bool
     date_only: bool
+    midnights: bool = False
+    zone: str | None = None
 
 
 def check_zone(tz: str) -> str:
@@ -80,11 +91,18 @@ def parse_text(
     if empty.any():
         raise error(int(np.argmax(empty)), "the time is missing; fill or remove the row")
     if (fast := _parse_regular(text)) is not None:
-        return fast
+        return fast._replace(midnights=_at_midnight(text))
+    text, zone = respelled(text, error)
     text = text.str.replace(_COMPACT, "$1 $2").str.replace(_COMPACT_MS, "$1 $2.$3")
     if text.head(1).str.contains(_EPOCH).item():
         return _parse_epoch_text(text, error)
-    return _parse_calendar(text, error, date_order, microseconds)
+    parsed = _parse_calendar(text, error, date_order, microseconds)
+    return parsed._replace(midnights=_at_midnight(text), zone=zone and check_zone(zone))
+
+
+def _at_midnight(text: pl.Series) -> bool:
+    """Whether all times of day are midnight, whatever the offset."""
+    return bool(text.head(1).str.contains(_MIDNIGHT).all() and text.str.contains(_MIDNIGHT).all())
 
 
 def _parse_epoch_text(text: pl.Series, error: RowError) -> ParsedTimes:
@@ -110,7 +128,8 @@ def parse_epoch(values: NDArray[np.int64] | NDArray[np.float64], error: RowError
         row, first = int(np.argmax(mixed)), _UNITS[min(units[0], 3)][2]
         here = _UNITS[min(units[row], 3)][2]
         raise error(row, f"{values[row]} is a time in {here}, but row 0 is in {first}; use one unit")
-    return ParsedTimes(to_nanoseconds(values, _UNITS[units[0]][1], error), utc=True, date_only=False)
+    ns = to_nanoseconds(values, _UNITS[units[0]][1], error)
+    return ParsedTimes(ns, utc=True, date_only=False, midnights=bool((ns % (24 * _HOUR_NS) == 0).all()))
 
 
 def to_nanoseconds(counts: NDArray[np.int64] | NDArray[np.float64], scale: int, error: RowError) -> Int:

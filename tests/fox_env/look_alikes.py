@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from fox_env.reading.labels import assumed_label
+
 CLOSES = (100.25, 100.5, 100.0, 101.75, 101.5, 102.25)
 VOLUMES = (12, 7, 31, 4, 19, 8)
 START = datetime(2024, 1, 2, 9, 30)
@@ -103,14 +105,15 @@ def _epoch(t: datetime, scale: int = 1) -> int:
 CHICAGO, NEW_YORK, UTC = ({"tz": zone} for zone in ("America/Chicago", "America/New_York", "UTC"))
 BINANCE = frozenset(("quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume"))
 OI = frozenset(("open_interest",))
+CLOSE_ASSUMED, OPEN_ASSUMED = ((assumed_label(label, False),) for label in ("close", "open"))
 
 LOOK_ALIKES = [
     LookAlike("CME minutes", "csv",
         text("timestamp_utc,open,high,low,close,volume",
              rows(lambda t, p, v: f"{t + timedelta(minutes=1)},{ohlc(p)},{v}")),
-        {}, "2024-01-02T09:31"),
+        {}, "2024-01-02T09:31", notes=CLOSE_ASSUMED),
     LookAlike("FirstRate without header", "firstrate",
-        text(None, rows(lambda t, p, v: f"{t},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31"),
+        text(None, rows(lambda t, p, v: f"{t},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31", notes=OPEN_ASSUMED),
     LookAlike("Kibot minutes", "kibot",
         text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y,%H:%M},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31"),
     LookAlike("Kibot daily", "kibot",
@@ -181,7 +184,7 @@ LOOK_ALIKES = [
     LookAlike("Chinese names in GB18030", "csv",
         text("合约代码,日期,时间,开盘价,最高价,最低价,收盘价,成交量,持仓量",
              rows(lambda t, p, v: f"rb2405,{t:%Y%m%d},{t:%H:%M},{ohlc(p)},{v},100")).decode().encode("gb18030"),
-        {"tz": "Asia/Shanghai"}, "2024-01-02T01:30", extra=frozenset(("持仓量",))),
+        {"tz": "Asia/Shanghai"}, "2024-01-02T01:30", extra=frozenset(("持仓量",)), notes=CLOSE_ASSUMED),
     LookAlike("backtrader", "backtrader",
         text("Date,Open,High,Low,Close,Volume,OpenInterest",
              rows(lambda t, p, v: f"{t:%Y-%m-%d,%H:%M:%S},{ohlc(p)},{v},0")), UTC, "2024-01-02T09:30",
@@ -209,12 +212,15 @@ LOOK_ALIKES = [
              rows(lambda t, p, v: f"ESH4,{v},{p[0]},{p[3]},{p[1]},{p[2]},{_epoch(t, 10**9)},3")),
         {}, "2024-01-02T09:31", extra=frozenset(("transactions",))),
     LookAlike("pandas with an unnamed time index", "csv",
-        text(",Open,High,Low,Close,Volume", rows(lambda t, p, v: f"{t}+00:00,{ohlc(p)},{v}")), {}, "2024-01-02T09:30"),
+        text(",Open,High,Low,Close,Volume", rows(lambda t, p, v: f"{t}+00:00,{ohlc(p)},{v}")), {}, "2024-01-02T09:30",
+        notes=CLOSE_ASSUMED),
     LookAlike("event bars", "csv",
         text("ts,open,high,low,close,cum_vol",
              rows(lambda t, p, v: f"{t:%Y-%m-%d %H:%M:%S}.25Z,{ohlc(p)},{v}")), {}, "2024-01-02T09:30:00.250",
         volume=None, extra=frozenset(("cum_vol",)),
-        notes=("no volume was taken from column cum_vol; pass columns={'volume': 'cum_vol'} if it is one",)),
+        notes=(
+            *CLOSE_ASSUMED, "no volume was taken from column cum_vol; pass columns={'volume': 'cum_vol'} if it is one",
+        )),
     LookAlike("LEAN minutes", "lean",
         _archive({"20240102_es_minute_trade_202403.csv": text(None, rows(
             lambda t, p, v: f"{t.hour * 3_600_000 + t.minute * 60_000},{ohlc(p)},{v}"))}),
@@ -223,5 +229,5 @@ LOOK_ALIKES = [
         gzip.compress(b"Continuous contract of an invented index\n" + text("Date;Time;Open;High;Low;Close;Volume",
             rows(lambda t, p, v: f"{t:%d.%m.%Y;%H:%M};{ohlc(p, ';')};{v}"))),
         {"tz": "Europe/Berlin", "date_order": "dmy"}, "2024-01-02T08:30",
-        notes=("1 line above the header left out",)),
+        notes=("1 line above the header left out", *CLOSE_ASSUMED)),
 ]  # fmt: skip

@@ -58,7 +58,9 @@ def test_members_of_an_archive_without_an_instrument_of_their_own_are_instrument
 
 
 def test_files_that_are_left_out_of_an_archive_are_named_on_the_bars(tmp_path: Path) -> None:
-    bars = read_bars(put(tmp_path, archive({"bars.csv": GOOD.encode(), "README.txt": b"Made by hand"})))
+    bars = read_bars(
+        put(tmp_path, archive({"bars.csv": GOOD.encode(), "README.txt": b"Made by hand"})), label="close"
+    )
     assert bars.repairs == ("README.txt in the archive left out",)
 
 

@@ -152,13 +152,13 @@ def test_sources_that_are_none_are_refused() -> None:
 
 def test_the_same_bars_come_from_text_and_frames_of_every_library(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
-    close = 100 + rng.normal(size=300).cumsum()
-    ts = pl.Series(T0 + MINUTE * np.arange(300)).cast(pl.Datetime("ns", "UTC"))
+    close = 100 + rng.normal(size=290).cumsum()
+    ts = pl.Series(T0 + MINUTE * np.arange(290)).cast(pl.Datetime("ns", "UTC"))
     frame = pl.DataFrame({"ts": ts, "open": close, "high": close + 0.3, "low": close - 0.7, "close": close,
-                          "volume": rng.integers(0, 99, 300), "oi": rng.normal(size=300)})  # fmt: skip
+                          "volume": rng.integers(0, 99, 290), "oi": rng.normal(size=290)})  # fmt: skip
     frame.write_csv(tmp_path / "bars.csv")
     expected = read_bars(tmp_path / "bars.csv")
-    assert expected.ts.tolist() == (T0 + MINUTE * np.arange(300)).tolist()
+    assert expected.ts.tolist() == (T0 + MINUTE * np.arange(290)).tolist()
     frame.write_parquet(tmp_path / "ns.parquet")
     frame.with_columns(pl.col("ts").dt.cast_time_unit("us")).write_parquet(tmp_path / "us.parquet")
     frame.write_ipc(tmp_path / "bars.arrow")
@@ -238,7 +238,7 @@ def test_a_format_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_repairs_are_applied_and_told(tmp_path: Path) -> None:
     path = put(tmp_path, GOOD.replace("860,1,2,0.5,1.5", "860,1,2,0.5,nan").replace("920,1,2", "920,1,1.25"))
-    bars = read_bars(path, repair=("widen", "drop_non_finite"))
+    bars = read_bars(path, label="close", repair=("widen", "drop_non_finite"))
     assert bars.ts.tolist() == [T0, T0 + 2 * MINUTE, T0 + 3 * MINUTE]
     assert bars.high[1] == 1.5
     assert [sentence.partition(":")[0] for sentence in bars.repairs] == ["drop_non_finite", "widen"]

@@ -86,7 +86,7 @@ def test_lines_without_any_cell_are_left_out_and_told(tmp_path: Path) -> None:
 
 def test_lines_above_the_header_are_left_out_and_told(tmp_path: Path) -> None:
     text = "sep=;\n# from a terminal\nts;open;high;low;close\n1715248800;1;2;0.5;1.5\n"
-    bars = read_bars(put(tmp_path, text))
+    bars = read_bars(put(tmp_path, text), label="close")
     assert len(bars) == 1 and bars.repairs == ("2 lines above the header left out",)
 
 
