@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fox_env.reading.dialects import NAMED, NAMES, Dialect
+from fox_env.reading.dialects import NAMED, Dialect
+from fox_env.reading.names import NAMES
 
 _INTRODUCTION = """\
 # Reading market data
@@ -26,10 +27,11 @@ changed or left out stands in `Bars.repairs`. DBN files, bars of trades and quot
 
 ## Layouts
 
-"Label" is the end of the bar that a time marks; `label=` overrides it. Where it says "assumed" the layout does not
-fix it: sessions that begin and end on full or half hours tell it, else it is assumed and `Bars.repairs` says so. "Zone" is what the clock of the file shows;
-`tz=` overrides it, and is ignored where times are epochs or carry offsets. Bare dates close on the
-next midnight of the zone, and so do midnights a day or more apart under any name; weeks and months at the next date. The first layout that fits is taken; `format=` insists on one.
+"Label" is the end of the bar that a time marks; `label=` overrides it. Where it is "assumed" the layout does not fix
+it: sessions that begin and end on full or half hours tell it, else `Bars.repairs` says what was assumed. "Zone" is
+what the clock of the file shows; `tz=` overrides it, and is ignored where times are epochs or carry offsets. Bare
+dates close on the next midnight of the zone, and so do midnights a day or more apart under any name; dates a week or
+more apart close at the next one. The first layout that fits is taken; `format=` insists on one.
 
 | `format=` | producer | recognised by | zone | label | example |
 |---|---|---|---|---|---|
@@ -38,11 +40,11 @@ next midnight of the zone, and so do midnights a day or more apart under any nam
 _RULES = """
 ## Rules
 
-- **Times**: ISO, `20240102 093000`, `2024/1/2 9:30`, `2024.01.02`, 12-hour clocks, `02-Jan-2024`, `Jan 2, 2024`, a date and a time
-  in two columns, endings such as ` UTC`, ` GMT+0100` and ` US/Central`,
-  and epochs in s, ms, us or ns by their size. Dates such as 01/02/2024 are read where a row of the column, the layout
-  or `date_order=` settles day and month, and refused otherwise. An hour that occurs twice when clocks go back is
-  resolved by the order of the rows, or refused; a time that the clocks skip is refused.
+- **Times**: ISO, `20240102 093000`, `2024/1/2 9:30`, `2024.01.02`, `02-Jan-2024`, `Jan 2, 2024`, 12-hour clocks, a
+  date and a time in two columns, endings such as ` UTC`, ` GMT+0100` or ` US/Central`, and epochs in s, ms, us or ns
+  by their size. Dates such as 01/02/2024 are read where a row of the column, the layout or `date_order=` settles day
+  and month, and refused otherwise. An hour that occurs twice when clocks go back is resolved by the order of the rows,
+  or refused; a time that the clocks skip is refused.
 - **Length of a bar**, to move times of the open to the close: as the source records it (Databento, LEAN, `<PER>`, a
   column `interval`), else the most frequent interval, or the largest one that divides all where minutes do not keep
   to its grid; of several instruments in a source, the shortest of theirs.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fox_env.bars import PRICES, Flag, Float, Int
-from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints, Layout
+from fox_env.reading.names import plain
 from fox_env.reading.numbers import extra_numbers, is_fixed_point, numbers, refuse_scaled
 from fox_env.reading.stamps import Stamps, bar_closes, read_stamps
 from fox_env.reading.table import Table

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fox_env.bars import PRICES, Flag
 from fox_env.errors import DataError
-from fox_env.reading.dialects import ROLES, Dialect, plain
+from fox_env.reading.dialects import Dialect
 from fox_env.reading.layout import Layout
+from fox_env.reading.names import ROLES, plain
 from fox_env.reading.numbers import is_fixed_point, numbers
 from fox_env.reading.quotes import two_sided
 from fox_env.reading.records import BBO, MBO, MBP, SAMPLED, SNAPSHOT, TRADES, single_type

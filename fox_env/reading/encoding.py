@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fox_env.errors import DataError
-from fox_env.reading.dialects import role_of
+from fox_env.reading.names import role_of
 
 HEAD_BYTES = 65_536
 """The part of a text that is looked at to tell what it is; no header line is longer."""

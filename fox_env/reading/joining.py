@@ -14,8 +14,8 @@ from fox_env.bars import PRICES, Bars, Int, first_fault
 from fox_env.checks.times import SPREADSHEET_ROWS
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import BarColumns, canonical_events, parse_bars
-from fox_env.reading.dialects import plain
 from fox_env.reading.layout import Hints
+from fox_env.reading.names import plain
 from fox_env.reading.sources import Piece
 from fox_env.reading.stamps import read_stamps
 from fox_env.reading.table import Table

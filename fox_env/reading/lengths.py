@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fox_env.bars import Int
-from fox_env.reading.dialects import Dialect, plain
+from fox_env.reading.dialects import Dialect
+from fox_env.reading.names import plain
 from fox_env.reading.table import Table, shown
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import numpy as np
 from fox_env.bars import PRICES
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.content import Content, read_contents
-from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES, NAMES, plain, role_of
+from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES
 from fox_env.reading.layout import Hints, Layout, find_layout
+from fox_env.reading.names import NAMES, plain, role_of
 from fox_env.reading.numbers import is_comma_language, with_decimal_mark
 from fox_env.reading.stamps import read_stamps
 from fox_env.reading.table import Table, shown

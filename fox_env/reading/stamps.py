@@ -9,10 +9,10 @@ import numpy as np
 
 from fox_env.bars import Int
 from fox_env.errors import DataError
-from fox_env.reading.dialects import plain
 from fox_env.reading.labels import assumed_label, told_label
 from fox_env.reading.layout import Hints, Layout
 from fox_env.reading.lengths import DAY_NS, HOUR_NS, day_length, recorded_length, usual_interval
+from fox_env.reading.names import plain
 from fox_env.reading.table import Table, shown
 from fox_env.reading.timestamps import (
     ParsedTimes,

@@ -13,8 +13,9 @@ import numpy as np
 
 from fox_env.errors import DataError
 from fox_env.reading.content import Content
-from fox_env.reading.dialects import BACKTRADER, YFINANCE, Dialect, field_kind, role_of
+from fox_env.reading.dialects import BACKTRADER, YFINANCE, Dialect
 from fox_env.reading.encoding import HEAD_BYTES, clean_utf8, line_of
+from fox_env.reading.names import field_kind, role_of
 from fox_env.reading.table import Table
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fox_env.bars import Float
-from fox_env.reading.dialects import plain
+from fox_env.reading.names import plain
 from fox_env.reading.numbers import numbers
 from fox_env.reading.table import Table
 
