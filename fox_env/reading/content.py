@@ -26,7 +26,7 @@ MAX_RATIO = 100
 FREE_BYTES = 64 * 1024**2
 MAX_MEMBERS = 5_000
 _CHUNK = 1024**2
-_SIDE_FILES = ((".json", ".md", ".pdf", ".html", ".xml"), (".txt",))
+_SIDE_FILES = ((".json", ".md", ".pdf", ".html", ".xml", "readme", "license"), (".txt",))
 """Descriptions and reports that vendors put beside the data."""
 
 _FOREIGN = (
@@ -87,7 +87,7 @@ def read_contents(path: Path) -> Iterator[Content]:
     DataError
         The file cannot be read, is damaged, of a foreign kind, or unpacks to more than is sensible.
     """
-    source = str(path)
+    source = str(path).replace("\n", "\\n")  # a message is one line
     data = _file_bytes(path, source)
     if data.startswith(b"PK\x03\x04") or data.startswith(b"PK\x05\x06"):
         yield from _zip_contents(data, source)
@@ -233,11 +233,17 @@ def _without_side_files(members: list[zipfile.ZipInfo]) -> tuple[list[zipfile.Zi
     """Leave out what vendors put beside the data; text files count as data where there are no others."""
     left_out: list[str] = []
     for suffixes in _SIDE_FILES:
-        data = [item for item in members if Path(item.filename).suffix.lower() not in suffixes]
+        data = [item for item in members if _ending(item.filename) not in suffixes]
         if data:
             left_out += [item.filename for item in members if item not in data]
             members = data
     return members, ", ".join(left_out) + " in the archive left out" if left_out else ""
+
+
+def _ending(name: str) -> str:
+    """Return the suffix of a file, or all of its name where it has none."""
+    path = Path(name.lower())
+    return path.suffix or path.name
 
 
 def _zip_contents(data: bytes, source: str) -> Iterator[Content]:

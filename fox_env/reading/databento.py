@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from fox_env.bars import PRICES, Flag
 from fox_env.errors import DataError
-from fox_env.reading.dialects import Dialect
 from fox_env.reading.layout import Layout
 from fox_env.reading.names import ROLES, plain
 from fox_env.reading.numbers import is_fixed_point, numbers
@@ -38,7 +37,7 @@ def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
     named = dict(layout.roles)
     roles: dict[str, str] = {role: named[role] for role in ("time", "symbol") if role in named}
     roles["time"] = columns.get("ts_recv", roles["time"])
-    rtype = _record_type(table, columns, layout.dialect)
+    rtype = _record_type(table, columns)
     values: Arrays = {
         name: numbers(table, named[name])
         for name in ("price", "bid", "ask", "size", "bid_size", "ask_size")
@@ -55,7 +54,7 @@ def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
         found |= {name: array for name, array in values.items() if name not in ("price", "size")}
         roles |= {price: price for price in PRICES}
     else:
-        found = _events(table, columns, values, layout.dialect)
+        found = _events(table, columns, values)
         roles |= {name: name for name in found if name in ROLES}
     kind: Kind = "bars" if rtype in SAMPLED else "quotes" if "bid" in values else "trades"
     depths: dict[str, str | None] = {name: name for name in ("bid_depth", "ask_depth") if name in found}
@@ -65,7 +64,7 @@ def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
     return two_sided(table) if kind == "bars" else table, Layout(dialect, roles, kind)
 
 
-def _events(table: Table, columns: Mapping[str, str], values: Arrays, dialect: Dialect) -> Arrays:
+def _events(table: Table, columns: Mapping[str, str], values: Arrays) -> Arrays:
     """Return the columns of trades and of the states of the book."""
     traded = _is(table, columns, "action", "T")
     bought, sold = (_is(table, columns, "side", letter) & traded for letter in "BA")
@@ -88,7 +87,7 @@ def _events(table: Table, columns: Mapping[str, str], values: Arrays, dialect: D
     return found
 
 
-def _record_type(table: Table, columns: Mapping[str, str], dialect: Dialect) -> int:
+def _record_type(table: Table, columns: Mapping[str, str]) -> int:
     """Return the type of the records, by their own word or by the columns they have."""
     if "rtype" in columns:
         types, counts = np.unique(numbers(table, columns["rtype"]), return_counts=True)

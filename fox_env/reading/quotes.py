@@ -8,12 +8,11 @@ import numpy as np
 
 from fox_env.bars import PRICES, Float
 from fox_env.errors import DataError
-from fox_env.reading.dialects import Dialect
 from fox_env.reading.numbers import numbers
 from fox_env.reading.table import Table
 
 
-def mid_bars(table: Table, dialect: Dialect) -> Table:
+def mid_bars(table: Table) -> Table:
     """Turn bars of bids and of asks into bars of their mid price.
 
     Parameters
@@ -21,7 +20,6 @@ def mid_bars(table: Table, dialect: Dialect) -> Table:
     table : Table
         Columns ``bid_open``, ..., ``bid_close``, ``ask_open``, ..., ``ask_close`` (numbers or text); further
         columns, such as the sizes, are kept.
-    dialect : Dialect
 
     Returns
     -------

@@ -77,7 +77,8 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     from fox_env.reading.frames import frame_table, is_frame
 
     if is_frame(source):
-        yield from map(_of_the_vendor, _by_instrument(*find_layout(frame_table(source), hints)))
+        for piece in _by_instrument(*find_layout(frame_table(source), hints)):
+            yield _of_the_vendor(piece, hints)
         return
     if not isinstance(source, str | Path):
         raise ConfigError(
@@ -87,15 +88,17 @@ def pieces_of(source: object, hints: Hints) -> Iterator[Piece]:
     if hints.format in CONTAINERS:
         contents = _insist(contents, hints.format)
     for content in contents:
-        for piece in map(_of_the_vendor, _content_pieces(content, hints)):
+        for found in _content_pieces(content, hints):
+            piece = _of_the_vendor(found, hints)
             notes = (*piece.table.notes, content.note) if content.note else piece.table.notes
             yield replace(piece, table=replace(piece.table, notes=notes))
 
 
-def _of_the_vendor(piece: Piece) -> Piece:
+def _of_the_vendor(piece: Piece, hints: Hints) -> Piece:
     """Give the rows of dialects that need more than names of columns the form that all others have."""
     from fox_env.reading.databento import vendor_events
     from fox_env.reading.quotes import mid_bars
+    from fox_env.reading.ticks import tick_rows
 
     layout = piece.layout
     if layout.dialect.name == "databento_events":
@@ -103,7 +106,9 @@ def _of_the_vendor(piece: Piece) -> Piece:
     elif layout.dialect.name == "lean_quote_bars":
         roles = {role: column for role, column in layout.roles.items() if role not in ("bid", "ask")}
         layout = replace(layout, roles=roles | {price: price for price in PRICES}, kind="bars")
-        table = mid_bars(piece.table, layout.dialect)
+        table = mid_bars(piece.table)
+    elif layout.kind != "bars":
+        table, layout = tick_rows(piece.table, layout, hints)
     else:
         return piece
     return replace(piece, table=table, layout=layout)

@@ -111,9 +111,9 @@ def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
         sample, dialect = sample[2:], YFINANCE
     if not sample:
         raise DataError(f"{source}: has a header line but no rows; give at least one bar.")
-    repeated = data.find(b"\n" + header + b"\n", rows_at - 1)
-    if repeated >= 0:
-        line = line_of(data, repeated + 1)
+    again = re.compile(rb"\n[ \t]*" + re.escape(header.strip()) + rb"[ \t]*(?:\n|$)")
+    if (repeated := again.search(data, rows_at - 1)) is not None:
+        line = line_of(data, repeated.start() + 1)
         raise DataError(f"{source}: line {line} repeats the header line; remove that line.")
     width = len(sample[0])
     if width == len(written) + 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +151,31 @@ def test_an_hour_without_trades_is_a_missing_bar_of_an_hour_and_no_break() -> No
     ts = np.datetime64("2024-01-02T00:30", "ns") + hours.astype("timedelta64[h]")
     trades = pl.DataFrame({"timestamp_utc": ts, "price": 1.0, "size": 1.0})
     assert not read_bars(trades, bars="1h").gap.any()
+
+
+# --- what is no row ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "again", [HEADER.strip() + " \n2024-01-02 10:00,1,2,0.5,1.5,7\n", HEADER.strip(), HEADER]
+)
+def test_a_repeated_header_is_named_with_a_blank_after_it_and_on_the_last_line(
+    tmp_path: Path, again: str
+) -> None:
+    with pytest.raises(DataError, match="line 5 repeats the header line; remove that line"):
+        read_bars(put(tmp_path, stamped(range(3)) + again))
+
+
+def test_a_readme_without_a_suffix_is_left_out_of_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "bars.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("README", "hello\n")
+        archive.writestr("ES.csv", stamped(range(3)))
+    bars = read_bars(path)
+    assert len(bars) == 3 and "README in the archive left out" in bars.repairs
+
+
+def test_a_path_with_a_line_end_gives_a_message_of_one_line() -> None:
+    with pytest.raises(DataError, match="there is no such file") as caught:
+        read_bars("no\nfile.csv")
+    assert "\n" not in str(caught.value)
