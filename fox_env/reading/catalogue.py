@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fox_env.reading.dialects import NAMED, Dialect
+from fox_env.reading.dialect import Dialect
+from fox_env.reading.dialects import NAMED
 from fox_env.reading.names import NAMES
 
 _INTRODUCTION = """\

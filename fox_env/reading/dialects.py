@@ -6,95 +6,15 @@ Order matters: the first dialect that fits is taken, and the last ones fit every
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
-
-from fox_env.reading.names import BAR_ROLES, field_kind, plain
-
-Label = Literal["open", "close"]
-DateOrder = Literal["ymd", "dmy", "mdy"]
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """One layout.
-
-    Attributes
-    ----------
-    name, title : str
-        The name for ``format=``, and the producer.
-    recognised : str
-        How it is told from the others, in words.
-    label : {"open", "close"}
-        Which end of a bar its time marks.
-    certain : bool
-        Whether the producer is known to mark that end; else sessions may tell, or it is an assumption.
-    example : str
-        A header and a row, or a row.
-    zone : str, optional
-        Zone of its wall-clock times where the layout fixes it.
-    zone_note : str
-        What to say of the zone in the documentation.
-    starts : tuple of str
-        The first names of the header, as written.
-    has : frozenset of str
-        Plain names that the header must hold.
-    fields : str
-        For layouts without a header: a pattern over the kinds of the fields, see
-        :func:`fox_env.reading.names.field_kind`.
-    delimiter : str, optional
-        The only delimiter.
-    order : tuple of str
-        Without a header: the roles of the fields in order, an own name for those without a role.
-    roles : mapping of str to str
-        Plain names with a role, before those of `NAMES`.
-    extra : mapping of str to str
-        Plain names of further columns to the names they get in ``Bars.extra``; None leaves one out.
-    date_order : {"ymd", "dmy", "mdy"}, optional
-        Order of numbers in slashed dates where the layout fixes it.
-    check : str
-        A further condition on the rows, see :mod:`fox_env.reading.layout`.
-    """
-
-    name: str
-    title: str
-    recognised: str
-    label: Label
-    example: str
-    zone: str | None = None
-    zone_note: str = "tz= needed"
-    starts: tuple[str, ...] = ()
-    has: frozenset[str] = frozenset()
-    fields: str = ""
-    delimiter: str | None = None
-    order: tuple[str, ...] = ()
-    roles: Mapping[str, str] = field(default_factory=dict)
-    extra: Mapping[str, str | None] = field(default_factory=dict)
-    date_order: DateOrder | None = None
-    check: str = ""
-    certain: bool = True
-
-    def fits_header(self, names: Sequence[str]) -> bool:
-        """Whether a header belongs to this dialect; `names` as written, without surrounding blanks."""
-        if self.fields:
-            return False
-        known = {plain(name) for name in names}
-        start = tuple(names[: len(self.starts)])
-        return start == self.starts and self.has <= known
-
-    def fits_row(self, fields: Sequence[str], delimiter: str) -> bool:
-        """Whether a row of a file without a header belongs to this dialect."""
-        if not self.fields or self.delimiter not in (None, delimiter):
-            return False
-        return re.fullmatch(self.fields, "".join(map(field_kind, fields))) is not None
-
+from fox_env.reading.dialect import Dialect
+from fox_env.reading.headerless import HEADERLESS
+from fox_env.reading.names import BAR_ROLES
 
 _OHLCV = ("open", "high", "low", "close", "volume")
+_IN_CELLS = "offsets or epochs in the file, else tz="
 _NEW_YORK = "tz= needed (US Eastern)"
 
-DIALECTS: tuple[Dialect, ...] = (
+_HEADED: tuple[Dialect, ...] = (
     Dialect(
         "databento", "Databento CSV, bars", "`ts_event` with open, high, low and close", "open",
         "ts_event,rtype,publisher_id,instrument_id,open,high,low,close,volume,symbol",
@@ -121,9 +41,115 @@ DIALECTS: tuple[Dialect, ...] = (
         zone="UTC", zone_note="UTC", has=frozenset(("window_start", *BAR_ROLES)), roles={"window_start": "time"},
     ),
     Dialect(
+        "ibkr", "Interactive Brokers", "`average` with `barCount`", "open",
+        "date,open,high,low,close,volume,average,barCount", zone_note=_IN_CELLS,
+        has=frozenset(("average", "barcount", *BAR_ROLES)),
+    ),
+    Dialect(
+        "yfinance", "yfinance, one header row", "header starts with `Datetime,Close,High,Low,Open`", "open",
+        "Datetime,Close,High,Low,Open,Volume", zone_note=_IN_CELLS,
+        starts=("Datetime", "Close", "High", "Low", "Open"),
+    ),
+    Dialect(
+        "yfinance", "yfinance, one header row", "`Datetime` with `Adj Close`", "open",
+        "Datetime,Open,High,Low,Close,Adj Close,Volume", zone_note=_IN_CELLS,
+        has=frozenset(("datetime", "adj_close", *BAR_ROLES)),
+    ),
+    Dialect(
+        "yfinance", "yfinance, history", "`Datetime` with `Stock Splits`", "open",
+        "Datetime,Open,High,Low,Close,Volume,Dividends,Stock Splits", zone_note=_IN_CELLS,
+        has=frozenset(("datetime", "stock_splits", *BAR_ROLES)),
+    ),
+    Dialect(
+        "alpaca", "Alpaca", "`trade_count` with `vwap`", "open",
+        "symbol,timestamp,open,high,low,close,volume,trade_count,vwap", zone_note=_IN_CELLS,
+        has=frozenset(("trade_count", "vwap", *BAR_ROLES)),
+    ),
+    Dialect(
+        "oanda", "Oanda v20 candles", "`time` with `o`, `h`, `l` and `c`", "open",
+        "time,volume,o,h,l,c", zone_note=_IN_CELLS, has=frozenset(("time", "o", "h", "l", "c")),
+    ),
+    Dialect(
+        "dukascopy", "Dukascopy", "header starts with `Gmt time`", "open", "Gmt time,Open,High,Low,Close,Volume",
+        zone="UTC", zone_note="UTC", starts=("Gmt time",), date_order="dmy",
+        roles={"gmt_time": "time", "askvolume": "ask_size", "bidvolume": "bid_size"},
+    ),
+    Dialect(
+        "dukascopy", "Dukascopy", "header starts with `Local time`", "open",
+        "Local time,Open,High,Low,Close,Volume", zone_note=_IN_CELLS, starts=("Local time",), date_order="dmy",
+        roles={"local_time": "time", "askvolume": "ask_size", "bidvolume": "bid_size"},
+    ),
+    Dialect(
+        "dukascopy", "Dukascopy", "header starts with `Time (UTC)`", "open",
+        "Time (UTC),Open,High,Low,Close,Volume", zone_note="UTC", starts=("Time (UTC)",),
+    ),
+    Dialect(
+        "barchart", "Barchart history service", "`tradingDay`", "open",
+        "symbol,timestamp,tradingDay,open,high,low,close,volume,openInterest", zone_note=_IN_CELLS,
+        has=frozenset(("tradingday", *BAR_ROLES)), extra={"tradingday": None},
+    ),
+    Dialect(
+        "barchart", "Barchart download", "`Latest` with `%Change`", "open",
+        "Time,Open,High,Low,Latest,Change,%Change,Volume", zone_note="tz= needed (US Central)",
+        has=frozenset(("latest", "%change")), roles={"latest": "close"},
+    ),
+    Dialect(
+        "cryptodatadownload", "CryptoDataDownload", "header starts with `unix,date,symbol,open`", "open",
+        "unix,date,symbol,open,high,low,close,Volume BTC,Volume USD", zone="UTC", zone_note="UTC",
+        starts=("unix", "date", "symbol", "open"),
+    ),
+    Dialect(
+        "coinbase", "Coinbase candles", "header starts with `time,low,high,open,close`", "open",
+        "time,low,high,open,close,volume", zone_note="epochs", starts=("time", "low", "high", "open", "close"),
+    ),
+    Dialect(
+        "coinapi", "CoinAPI", "`time_period_start`", "open",
+        "time_period_start,time_period_end,price_open,price_high,price_low,price_close,volume_traded,trades_count",
+        zone="UTC", zone_note="UTC", has=frozenset(("time_period_start", "price_open")),
+        roles={
+            "time_period_start": "time", "price_open": "open", "price_high": "high", "price_low": "low",
+            "price_close": "close", "volume_traded": "volume",
+        },
+    ),
+    Dialect(
+        "tqsdk", "TqSdk", "`open_oi` with `close_oi`", "open",
+        "datetime,open,high,low,close,volume,open_oi,close_oi", zone_note="tz= needed (Asia/Shanghai)",
+        has=frozenset(("open_oi", "close_oi", *BAR_ROLES)), extra={"close_oi": "open_interest", "datetime_nano": None},
+    ),
+    Dialect(
+        "vnpy", "VeighNa", "`open_price` with `turnover` and `interval`", "open",
+        "datetime,symbol,exchange,interval,volume,turnover,open_interest,open_price,high_price,low_price,close_price",
+        zone_note="tz= needed (Asia/Shanghai)", has=frozenset(("open_price", "turnover", "interval")),
+    ),
+    Dialect(
+        "metatrader", "MetaTrader 5 for Python", "`tick_volume` with `spread` and `real_volume`", "open",
+        "time,open,high,low,close,tick_volume,spread,real_volume", zone_note="epochs, else tz= needed",
+        has=frozenset(("tick_volume", "spread", "real_volume")),
+    ),
+    Dialect(
+        "investing", "Investing.com", "`Price` with `Change %`", "open",
+        "Date,Price,Open,High,Low,Vol.,Change %", has=frozenset(("price", "open", "high", "low", "change_%")),
+        roles={"price": "close"},
+    ),
+    Dialect(
+        "tardis", "Tardis trades", "`local_timestamp` with `amount`", "close",
+        "exchange,symbol,timestamp,local_timestamp,id,side,price,amount", zone_note="epochs",
+        has=frozenset(("local_timestamp", "amount", "price")), roles={"amount": "size"},
+    ),
+    Dialect(
+        "binance_trades", "Binance aggregate trades", "`agg_trade_id` with `transact_time`", "close",
+        "agg_trade_id,price,quantity,first_trade_id,last_trade_id,transact_time,is_buyer_maker", zone_note="epochs",
+        has=frozenset(("agg_trade_id", "transact_time")), roles={"transact_time": "time"},
+    ),
+    Dialect(
         "metatrader", "MetaTrader 5", "header starts with `<DATE>`", "open",
         "<DATE>\\t<TIME>\\t<OPEN>\\t<HIGH>\\t<LOW>\\t<CLOSE>\\t<TICKVOL>\\t<VOL>\\t<SPREAD>",
         zone_note="tz= needed (the broker's server)", starts=("<DATE>",),
+    ),
+    Dialect(
+        "metastock", "MetaStock, Forex Tester", "`<DTYYYYMMDD>`", "open",
+        "<TICKER>,<DTYYYYMMDD>,<TIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>",
+        has=frozenset(("dtyyyymmdd",)), extra={"per": None}, certain=False,
     ),
     Dialect(
         "finam", "Finam, Stooq ASCII", "header starts with `<TICKER>`", "open",
@@ -185,74 +211,9 @@ DIALECTS: tuple[Dialect, ...] = (
         "timestamp,open,high,low,close,volume", zone_note="offsets, epochs or a `_utc` name, else tz=",
         extra={"bid_depth": "bid_depth", "ask_depth": "ask_depth"}, certain=False,
     ),
-    # Layouts without a header.
-    Dialect(
-        "histdata", "HistData", "as NinjaTrader, and volume 0 in every row", "open",
-        "20240102 170000;1.09450;1.09460;1.09440;1.09455;0",
-        zone="Etc/GMT+5", zone_note="UTC-5 without daylight saving", fields="CNNNNN", delimiter=";",
-        order=("time", *_OHLCV), check="zero_volume",
-    ),
-    Dialect(
-        "histdata_ticks", "HistData ticks", "compact stamp with ms, bid, ask, 0", "close",
-        "20240102 170000123,1.09450,1.09460,0", zone="Etc/GMT+5",
-        zone_note="UTC-5 without daylight saving", fields="[CX]NNN", delimiter=",",
-        order=("time", "bid", "ask", "volume"), check="zero_volume",
-    ),
-    Dialect(
-        "ninjatrader", "NinjaTrader", "no header, `;`, `yyyyMMdd HHmmss` or `yyyyMMdd`", "close",
-        "20240102 093100;4780.25;4781;4780;4780.75;512", zone_note="tz= needed (UTC or the exchange's)",
-        fields="[CDX]NNNNN", delimiter=";", order=("time", *_OHLCV),
-    ),
-    Dialect(
-        "ninjatrader_ticks", "NinjaTrader ticks", "no header, `;`, stamp, last, bid, ask, volume", "close",
-        "20240102 093100 1230000;4780.25;4780;4780.25;2", zone_note="tz= needed (UTC or the exchange's)",
-        fields="[CX]NNNN", delimiter=";", order=("time", "price", "bid", "ask", "size"),
-        check="spread",
-    ),
-    Dialect(
-        "metatrader", "MetaTrader 4", "no header, `2024.01.02,09:30`", "open",
-        "2024.01.02,09:30,1.09450,1.09460,1.09440,1.09455,57",
-        zone_note="tz= needed (the broker's server)", fields="PTNNNNN?", order=("date", "clock", *_OHLCV),
-    ),
-    Dialect(
-        "kibot", "Kibot", "no header, `mm/dd/yyyy,hh:mm`", "open", "01/02/2024,09:30,4780.25,4781,4780,4780.75,512",
-        zone_note=_NEW_YORK, fields="UTNNNNN?", delimiter=",", order=("date", "clock", *_OHLCV), date_order="mdy",
-    ),
-    Dialect(
-        "kibot", "Kibot daily", "no header, `mm/dd/yyyy`", "open", "01/02/2024,4780.25,4781,4780,4780.75,51200",
-        zone_note=_NEW_YORK, fields="UNNNNN?", delimiter=",", order=("date", *_OHLCV), date_order="mdy",
-    ),
-    Dialect(
-        "binance", "Binance klines", "no header, twelve fields with two epochs", "open",
-        "1704067200000,42283.58,42298.62,42261.02,42298.61,35.92,1704067259999,1519032.3,1327,20.37,861580.3,0",
-        zone="UTC", zone_note="UTC", fields="ENNNNNENNNNN",
-        order=(
-            "time", *_OHLCV, "close_time", "quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume",
-            "ignore",
-        ),
-        extra={"close_time": None, "ignore": None},
-    ),
-    Dialect(
-        "firstrate", "FirstRate", "no header, `,`, `2024-01-02 09:30:00`", "open",
-        "2024-01-02 09:30:00,4780.25,4781,4780,4780.75,512", zone_note=_NEW_YORK,
-        fields="XNNNNN?", delimiter=",", order=("time", *_OHLCV), check="body", certain=False,
-    ),
-    Dialect(
-        "dated", "Bars by date without a header", "no header, a date (`20240102`, `2024-01-02`, `2024/1/2`)", "open",
-        "20240102,71.65,72.10,70.02,70.38,312450,298112",
-        fields="[DIPS]NNNNN?N?", order=("date", *_OHLCV, "open_interest"), check="body",
-    ),
-    Dialect(
-        "dated", "Bars by date and time without a header", "no header, a date and a time of day", "close",
-        "2024-01-02,09:31:00,4780.25,4781,4780,4780.75,512,0",
-        fields="[DIPS][TND]NNNNN?N?", order=("date", "clock", *_OHLCV, "open_interest"),
-    ),
-    Dialect(
-        "headerless", "Other bars without a header", "no header, an epoch or a time", "close",
-        "1704188400,4780.25,4781,4780,4780.75,512", zone_note="offsets or epochs, else tz=",
-        fields="[ECX]NNNNN?N?", order=("time", *_OHLCV, "open_interest"),
-    ),
 )  # fmt: skip
+
+DIALECTS = (*_HEADED, *HEADERLESS)
 
 LEAN = Dialect(
     "lean", "LEAN zip, bars", "members such as `20131007_es_minute_trade_201312.csv`, no header", "open",

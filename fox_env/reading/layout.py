@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fox_env.errors import ConfigError, DataError
-from fox_env.reading.dialects import DIALECTS, NAMED, Dialect
+from fox_env.reading.dialect import Dialect
+from fox_env.reading.dialects import DIALECTS, NAMED
 from fox_env.reading.names import BAR_ROLES, NAMES, ROLES, field_kind, plain
 from fox_env.reading.table import Kind, Table
 from fox_env.reading.timestamps import check_zone

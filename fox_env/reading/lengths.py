@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fox_env.bars import Int
-from fox_env.reading.dialects import Dialect
+from fox_env.reading.dialect import Dialect
 from fox_env.reading.names import plain
 from fox_env.reading.table import Table, shown
 

@@ -17,13 +17,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "ts", "timestamp", "datetime", "date_time", "ts_event", "open_time", "close_time", "unix", "epoch",
         "__index_level_0__", "日期时间", "data_hora",
     ),
-    "date": ("date", "data", "日期", "交易日期", "fecha", "datum", "trade_date"),
+    "date": ("date", "data", "日期", "交易日期", "fecha", "datum", "trade_date", "dtyyyymmdd"),
     "clock": ("clock", "time", "hora", "horário", "时间", "交易时间", "zeit"),
     "open": ("open", "o", "open_price", "abertura", "开盘价", "开盘", "apertura", "eröffnung"),
     "high": ("high", "h", "high_price", "máxima", "maxima", "máximo", "maximo", "最高价", "最高", "hoch"),
     "low": ("low", "l", "low_price", "mínima", "minima", "mínimo", "minimo", "最低价", "最低", "tief"),
     "close": (
-        "close", "c", "close_price", "fechamento", "收盘价", "收盘", "cierre", "schluss", "last", "último",
+        "close", "c", "close_price", "close/last", "fechamento", "收盘价", "收盘", "cierre", "schluss", "last",
+        "último",
     ),
     "volume": (
         "volume", "vol", "v", "real_volume", "tick_volume", "tickvol", "成交量", "quantidade", "volumen",
@@ -47,8 +48,8 @@ _BRACKETS = re.compile(r"[<>\[\]()\"']")
 
 
 def plain(name: str) -> str:
-    """Reduce ``<DATE>``, ``1. Open``, ``Date Time``, ``[Close]`` to ``date``, ``open``, ``date_time``, ``close``."""
-    name = re.sub(r"^\d+\.\s*", "", _BRACKETS.sub("", name.strip()).strip())
+    """Reduce ``<DATE>``, ``1. Open``, ``Date Time``, ``Close*`` to ``date``, ``open``, ``date_time``, ``close``."""
+    name = re.sub(r"^\d+\.\s*|[*.]+$", "", _BRACKETS.sub("", name.strip()).strip())
     return re.sub(r"[\s_-]+", "_", name).casefold()
 
 

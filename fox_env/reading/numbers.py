@@ -10,7 +10,7 @@ import numpy as np
 
 from fox_env.bars import Float
 from fox_env.errors import DataError
-from fox_env.reading.dialects import Dialect
+from fox_env.reading.dialect import Dialect
 from fox_env.reading.names import plain, role_of
 from fox_env.reading.table import Table, shown
 

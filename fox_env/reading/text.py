@@ -13,7 +13,8 @@ import numpy as np
 
 from fox_env.errors import DataError
 from fox_env.reading.content import Content
-from fox_env.reading.dialects import BACKTRADER, YFINANCE, Dialect
+from fox_env.reading.dialect import Dialect
+from fox_env.reading.dialects import BACKTRADER, YFINANCE
 from fox_env.reading.encoding import HEAD_BYTES, clean_utf8, line_of
 from fox_env.reading.names import field_kind, role_of
 from fox_env.reading.table import Table
@@ -27,6 +28,7 @@ _PREAMBLE_LINES = 20
 _MAX_COLUMNS = 2_000
 _NUMBER = re.compile(r"\s*-?(?:\d{1,7}|\d{1,12}\.\d{0,9})\s*")
 _COMMA_NUMBER = r"^\s*[-+]?[\d.]*,\d[\d,.]*\s*$"
+_FOOTER = re.compile('"?Downloaded from Barchart|#数据来源'.encode())
 _STRING_ROLES = ("time", "date", "clock", "symbol", "side")
 
 
@@ -51,6 +53,8 @@ class TextRows:
         The fields of the first rows.
     skipped : int
         Lines above the header that are none of the table.
+    footer : int
+        Lines below the rows in which a vendor names itself.
     dialect : Dialect or None
         Where the first lines alone decide it.
     instruments : dict of str to list of int
@@ -66,6 +70,7 @@ class TextRows:
     delimiter: str
     sample: list[list[str]]
     skipped: int = 0
+    footer: int = 0
     dialect: Dialect | None = None
     instruments: dict[str, list[int]] | None = None
 
@@ -79,7 +84,7 @@ def open_text(content: Content) -> TextRows:
         The text has no rows, is not text, or has a header that cannot be understood.
     """
     source = content.source
-    data = clean_utf8(content.data, source)
+    data, footer = _without_footer(clean_utf8(content.data, source))
     start = _first_line(data, source)
     if b'{"' in data[start : start + HEAD_BYTES].partition(b"\n")[0]:
         raise DataError(f"{source}: holds JSON records, not a table; write a table as CSV or Parquet.")
@@ -89,9 +94,17 @@ def open_text(content: Content) -> TextRows:
     if _is_headless(fields):
         sample = _split(data, start, delimiter, _SAMPLE_LINES)
         names = [f"column_{i}" for i in range(len(fields))]
-        return TextRows(source, data[start:], line_of(data, start), names, names, False, delimiter, sample)
+        line = line_of(data, start)
+        return TextRows(source, data[start:], line, names, names, False, delimiter, sample, footer=footer)
     skipped = sum(bool(line.strip()) for line in data[top:start].split(b"\n"))
-    return replace(_headed(data, start, delimiter, source), skipped=skipped)
+    return replace(_headed(data, start, delimiter, source), skipped=skipped, footer=footer)
+
+
+def _without_footer(data: bytes) -> tuple[bytes, int]:
+    """Cut off a last line in which a vendor names itself, and return how many lines that were."""
+    tail = data[-HEAD_BYTES:]
+    start = data.rfind(b"\n", 0, len(data) - len(tail) + len(tail.rstrip())) + 1
+    return (data[:start], 1) if start and _FOOTER.match(data, start) else (data, 0)
 
 
 def _headed(data: bytes, start: int, delimiter: str, source: str) -> TextRows:
@@ -210,6 +223,8 @@ def read_rows(text: TextRows, strings: Iterable[str] = ()) -> Table:
     notes = []
     if text.skipped:
         notes.append(f"{text.skipped} line{'s' if text.skipped > 1 else ''} above the header left out")
+    if text.footer:
+        notes.append(f"{text.footer} line below the rows left out")
     regular = text.rows.count(text.delimiter.encode()) == full and b'"' not in text.rows
     if not regular and (empty := _check_lines(text)):
         notes.append(f"{empty:,} line{'s' if empty > 1 else ''} of delimiters only left out")

@@ -12,7 +12,8 @@ from market_files import MINUTE, put, utc
 from fox_env.errors import DataError
 from fox_env.readers import read_bars
 from fox_env.reading.catalogue import as_markdown
-from fox_env.reading.dialects import DIALECTS, NAMED, Dialect
+from fox_env.reading.dialect import Dialect
+from fox_env.reading.dialects import DIALECTS, NAMED
 from fox_env.reading.layout import Hints
 from fox_env.reading.sources import pieces_of
 
@@ -62,6 +63,8 @@ def test_every_dialect_is_read_in_a_test() -> None:
         "trades_with_depth",
         "lean_quote_bars",
         "histdata_ticks",
+        "tardis",
+        "binance_trades",
         "ninjatrader_ticks",
     }
     assert {dialect.name for dialect in NAMED} == tried | events

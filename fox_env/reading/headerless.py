@@ -1,0 +1,77 @@
+"""The layouts of files without a header, told by the kinds of the fields of their first row."""
+
+from __future__ import annotations
+
+from fox_env.reading.dialect import Dialect
+
+_OHLCV = ("open", "high", "low", "close", "volume")
+_NEW_YORK = "tz= needed (US Eastern)"
+
+HEADERLESS: tuple[Dialect, ...] = (
+    Dialect(
+        "histdata", "HistData", "as NinjaTrader, and volume 0 in every row", "open",
+        "20240102 170000;1.09450;1.09460;1.09440;1.09455;0",
+        zone="Etc/GMT+5", zone_note="UTC-5 without daylight saving", fields="CNNNNN", delimiter=";",
+        order=("time", *_OHLCV), check="zero_volume",
+    ),
+    Dialect(
+        "histdata_ticks", "HistData ticks", "compact stamp with ms, bid, ask, 0", "close",
+        "20240102 170000123,1.09450,1.09460,0", zone="Etc/GMT+5",
+        zone_note="UTC-5 without daylight saving", fields="[CX]NNN", delimiter=",",
+        order=("time", "bid", "ask", "volume"), check="zero_volume",
+    ),
+    Dialect(
+        "ninjatrader", "NinjaTrader", "no header, `;`, `yyyyMMdd HHmmss` or `yyyyMMdd`", "close",
+        "20240102 093100;4780.25;4781;4780;4780.75;512", zone_note="tz= needed (UTC or the exchange's)",
+        fields="[CDX]NNNNN", delimiter=";", order=("time", *_OHLCV),
+    ),
+    Dialect(
+        "ninjatrader_ticks", "NinjaTrader ticks", "no header, `;`, stamp, last, bid, ask, volume", "close",
+        "20240102 093100 1230000;4780.25;4780;4780.25;2", zone_note="tz= needed (UTC or the exchange's)",
+        fields="[CX]NNNN", delimiter=";", order=("time", "price", "bid", "ask", "size"),
+        check="spread",
+    ),
+    Dialect(
+        "metatrader", "MetaTrader 4", "no header, `2024.01.02,09:30`", "open",
+        "2024.01.02,09:30,1.09450,1.09460,1.09440,1.09455,57",
+        zone_note="tz= needed (the broker's server)", fields="PTNNNNN?", order=("date", "clock", *_OHLCV),
+    ),
+    Dialect(
+        "kibot", "Kibot", "no header, `mm/dd/yyyy,hh:mm`", "open", "01/02/2024,09:30,4780.25,4781,4780,4780.75,512",
+        zone_note=_NEW_YORK, fields="UTNNNNN?", delimiter=",", order=("date", "clock", *_OHLCV), date_order="mdy",
+    ),
+    Dialect(
+        "kibot", "Kibot daily", "no header, `mm/dd/yyyy`", "open", "01/02/2024,4780.25,4781,4780,4780.75,51200",
+        zone_note=_NEW_YORK, fields="UNNNNN?", delimiter=",", order=("date", *_OHLCV), date_order="mdy",
+    ),
+    Dialect(
+        "binance", "Binance klines", "no header, twelve fields with two epochs", "open",
+        "1704067200000,42283.58,42298.62,42261.02,42298.61,35.92,1704067259999,1519032.3,1327,20.37,861580.3,0",
+        zone="UTC", zone_note="UTC", fields="ENNNNNENNNNN",
+        order=(
+            "time", *_OHLCV, "close_time", "quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume",
+            "ignore",
+        ),
+        extra={"close_time": None, "ignore": None},
+    ),
+    Dialect(
+        "firstrate", "FirstRate", "no header, `,`, `2024-01-02 09:30:00`", "open",
+        "2024-01-02 09:30:00,4780.25,4781,4780,4780.75,512", zone_note=_NEW_YORK,
+        fields="XNNNNN?", delimiter=",", order=("time", *_OHLCV), check="body", certain=False,
+    ),
+    Dialect(
+        "dated", "Bars by date without a header", "no header, a date (`20240102`, `2024-01-02`, `2024/1/2`)", "open",
+        "20240102,71.65,72.10,70.02,70.38,312450,298112",
+        fields="[DIPS]NNNNN?N?", order=("date", *_OHLCV, "open_interest"), check="body",
+    ),
+    Dialect(
+        "dated", "Bars by date and time without a header", "no header, a date and a time of day", "close",
+        "2024-01-02,09:31:00,4780.25,4781,4780,4780.75,512,0",
+        fields="[DIPS][TND]NNNNN?N?", order=("date", "clock", *_OHLCV, "open_interest"),
+    ),
+    Dialect(
+        "headerless", "Other bars without a header", "no header, an epoch or a time", "close",
+        "1704188400,4780.25,4781,4780,4780.75,512", zone_note="offsets or epochs, else tz=",
+        fields="[ECX]NNNNN?N?", order=("time", *_OHLCV, "open_interest"),
+    ),
+)  # fmt: skip
