@@ -58,7 +58,7 @@ def vendor_events(table: Table, layout: Layout) -> tuple[Table, Layout]:
         roles |= {name: name for name in found if name in ROLES}
     kind: Kind = "bars" if rtype in SAMPLED else "quotes" if "bid" in values else "trades"
     depths: dict[str, str | None] = {name: name for name in ("bid_depth", "ask_depth") if name in found}
-    dialect = replace(layout.dialect, check="", extra=depths, certain=True)  # prices are in price units now
+    dialect = replace(layout.dialect, check="", extra=depths)  # prices are in price units now
     frame = table.frame.select(roles[role] for role in ("time", "symbol") if role in roles)
     table = replace(table, frame=frame.with_columns(**found), kind=kind)
     return two_sided(table) if kind == "bars" else table, Layout(dialect, roles, kind)

@@ -204,7 +204,7 @@ def _table(rtype: int, columns: dict[str, NDArray[Any]], symbols: _Symbols, sour
         kind = "quotes" if "bid" in columns else "trades"
     time = pl.Series("ts", ts).cast(pl.Datetime("ns", "UTC"))
     frame = pl.DataFrame([time, *(pl.Series(name, values) for name, values in columns.items()), names])
-    table = Table(source, frame, kind=kind, notes=_rolls(instrument, names))
+    table = Table(source, frame, kind=kind, notes=_rolls(instrument, names), closes=True)
     return two_sided(table) if rtype in SAMPLED else table
 
 

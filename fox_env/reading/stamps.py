@@ -60,7 +60,7 @@ def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -
         table, parsed = table.reversed(), parsed._replace(ns=parsed.ns[::-1])
     column = " and ".join(times)
     interval = interval or recorded_length(table, layout.dialect)
-    dated = _are_days(parsed, layout, interval)
+    dated = not table.closes and _are_days(parsed, layout, interval)
     label, note = _label(table, parsed, layout, hints, dated)
     if note:
         table = replace(table, notes=(*table.notes, note))
@@ -102,7 +102,7 @@ def _label(
         return hints.label, None
     if dated and (parsed.date_only or "date" in layout.roles):
         return "open", None
-    if table.exact or layout.dialect.certain:
+    if table.closes or layout.dialect.certain:
         return ("open" if dated else layout.dialect.label), None
     if dated:
         return "open", assumed_label("open", dated)

@@ -48,4 +48,5 @@ def restore(table: Table, metadata: Mapping[str, str]) -> Table:
     ):
         entry = _REPAIRS if adjusted in ADJUSTMENTS else _ADJUSTED
         raise DataError(f"{table.source}: the metadata entry {entry} cannot be read; write the file again.")
-    return replace(table, notes=(*table.notes, *notes), adjusted=adjusted, exact=_MARK in metadata)
+    own = _MARK in metadata
+    return replace(table, notes=(*table.notes, *notes), adjusted=adjusted, exact=own, closes=own)

@@ -45,6 +45,8 @@ class Table:
         How the prices were adjusted at rolls, as :class:`fox_env.Bars` has it.
     exact : bool
         The columns are those of :func:`fox_env.write_bars`: roles have their own names and no others.
+    closes : bool
+        The times are known to be those of the close, midnights of daily bars too.
     """
 
     source: str
@@ -58,6 +60,7 @@ class Table:
     rows: Int | None = None
     adjusted: str = "none"
     exact: bool = False
+    closes: bool = False
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Make the error for a cell: file, row from 0, line of the file, column, and what is wrong."""

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from market_files import put
 
+from fox_env.bars import Bars
 from fox_env.errors import DataError
-from fox_env.readers import list_symbols, read_bars
+from fox_env.readers import list_symbols, read_bars, write_bars
 
 HEADER = "timestamp_utc,open,high,low,close,volume\n"
 
@@ -179,3 +180,11 @@ def test_a_path_with_a_line_end_gives_a_message_of_one_line() -> None:
     with pytest.raises(DataError, match="there is no such file") as caught:
         read_bars("no\nfile.csv")
     assert "\n" not in str(caught.value)
+
+
+def test_daily_bars_that_were_written_keep_their_closes_at_midnight(tmp_path: Path) -> None:
+    ts = np.datetime64("2024-01-02", "ns") + np.arange(5) * np.timedelta64(1, "D")
+    bars = Bars.from_arrays(ts, *np.ones((4, 5)))
+    write_bars(bars, tmp_path / "days.parquet")
+    again = read_bars(tmp_path / "days.parquet")
+    assert again.ts.tolist() == bars.ts.tolist() and again.repairs == ()
