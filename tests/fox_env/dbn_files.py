@@ -44,11 +44,17 @@ def fixed(price: float) -> int:
     return round(price * 1_000_000_000)
 
 
-def bar(minute: int, prices: tuple[float, float, float, float], volume: int, instrument: int = ES) -> Any:
-    """Return a one-minute bar that opens `minute` minutes after the start."""
+def bar(
+    minute: int,
+    prices: tuple[float, float, float, float],
+    volume: int,
+    instrument: int = ES,
+    rtype: Any = vendor.RType.OHLCV_1M,
+) -> Any:
+    """Return a bar, of one minute by default, that opens `minute` minutes after the start."""
     names = ("open", "high", "low", "close")
     return vendor.OHLCVMsg(
-        rtype=vendor.RType.OHLCV_1M,
+        rtype=rtype,
         publisher_id=1,
         instrument_id=instrument,
         ts_event=START + minute * MINUTE,

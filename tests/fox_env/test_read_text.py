@@ -247,6 +247,6 @@ def test_no_spelling_loses_or_changes_a_row(
         cells = [*stamp.split(";"), *([repr(close)] * 4), repr(close)]
         lines.append(delimiter.join(cells))
     path = put(tmp_path_factory.mktemp("spelling"), mark + (end.join(lines) + end).encode())
-    bars = read_bars(path, tz="UTC")
+    bars = read_bars(path, tz="UTC", label="close")
     assert bars.ts.tolist() == [int(time.timestamp()) * 1_000_000_000 for time in times]
     assert bars.close.tolist() == bars.open.tolist() == bars.extra["Turnover"].tolist() == closes

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fox_env.errors import DataError
+from fox_env.readers import read_bars
 from fox_env.reading.content import read_contents
 from fox_env.reading.dbn import read_dbn
 from fox_env.reading.table import Table
@@ -23,6 +24,7 @@ vendor = pytest.importorskip("databento_dbn", reason="reading DBN needs fox-futu
 from dbn_files import ES, MINUTE, NQ, START, bar, book, dbn, fixed, mapping, trade  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "dbn"
+DAY = 1440 * MINUTE
 PRICES = (5200.25, 5201.0, 5200.0, 5200.75)
 MAY = ("2024-05-09", "2024-05-10")
 
@@ -41,6 +43,16 @@ def test_a_bar_is_stamped_at_its_close_though_the_record_carries_its_open() -> N
     assert table.frame.select("open", "high", "low", "close").row(0) == PRICES
     assert table.frame["volume"].to_list() == [7.0, 8.0]
     assert table.frame["symbol"].to_list() == ["ESM4", "ESM4"]
+
+
+def test_daily_bars_close_at_the_midnight_after_their_day(tmp_path: Path) -> None:
+    first = START % DAY // MINUTE  # minutes since midnight
+    days = [bar(day * 1440 - first, PRICES, 7, rtype=vendor.RType.OHLCV_1D) for day in range(3)]
+    path = tmp_path / "days.dbn"
+    path.write_bytes(dbn("ohlcv-1d", days))
+    bars = read_bars(path)
+    assert bars.ts.tolist() == [START // DAY * DAY + day * DAY for day in (1, 2, 3)]
+    assert bars.repairs == ()
 
 
 @given(st.integers(-(2**63), 2**63 - 2))
