@@ -44,7 +44,7 @@ _RULES = """
 - **Times**: ISO, `20240102 093000`, `2024/1/2 9:30`, `2024.01.02`, `02-Jan-2024`, `Jan 2, 2024`, 12-hour clocks, a
   date and a time in two columns, endings such as ` UTC`, ` GMT+0100` or ` US/Central`, and epochs in s, ms, us or ns
   by their size. Dates such as 01/02/2024 are read where a row of the column, the layout or `date_order=` settles day
-  and month, and refused otherwise. An hour that occurs twice when clocks go back is resolved by the order of the rows,
+  and month, and refused otherwise; a year of two digits needs it unless the second number is a day. An hour that occurs twice when clocks go back is resolved by the order of the rows,
   or refused; a time that the clocks skip is refused.
 - **Length of a bar**, to move times of the open to the close: as the source records it (Databento, LEAN, `<PER>`, a
   column `interval`), else the most frequent interval, or the largest one that divides all where minutes do not keep
@@ -60,6 +60,8 @@ _RULES = """
 - **Volume**: HistData's column of zeros is no volume (`Bars.volume` is None). MetaTrader's traded volume is taken
   unless it is 0 everywhere, else the tick volume. `cum_vol` of event bars stays a further column, as its
   resets are unknown.
+- **Files without a header** are read where the rows leave no doubt which column is which: prices between low and high,
+  a time of day that can be one, a volume that does not follow the close. Else they are refused: add a header line.
 - **Further columns** of numbers are kept in `Bars.extra` by name; Sierra Chart's bid and ask volume as `sell_volume`
   and `buy_volume`. Text, and the record types and numbers of Databento, are left out.
 - **Several instruments**: `symbol=` picks one, `list_symbols` lists them, `read_symbols` reads all. They are named by

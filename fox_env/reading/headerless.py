@@ -37,12 +37,28 @@ HEADERLESS: tuple[Dialect, ...] = (
         zone_note="tz= needed (the broker's server)", fields="PTNNNNN?", order=("date", "clock", *_OHLCV),
     ),
     Dialect(
+        "metatrader", "MetaTrader 5", "no header, `2024.01.02`, `09:30:00` and seven numbers", "open",
+        "2024.01.02\\t09:30:00\\t1.09450\\t1.09460\\t1.09440\\t1.09455\\t57\\t0\\t2",
+        zone_note="tz= needed (the broker's server)", fields="PTNNNNNNN",
+        order=("date", "clock", "open", "high", "low", "close", "tick_volume", "real_volume", "spread"), check="body",
+    ),
+    Dialect(
+        "truefx", "TrueFX", "no header, the pair, `yyyyMMdd HH:mm:ss.fff`, bid, ask", "close",
+        "EUR/USD,20240102 00:00:00.123,1.09450,1.09460", zone="UTC", zone_note="UTC", fields="W[CX]NN",
+        delimiter=",", order=("symbol", "time", "bid", "ask"), check="spread",
+    ),
+    Dialect(
         "kibot", "Kibot", "no header, `mm/dd/yyyy,hh:mm`", "open", "01/02/2024,09:30,4780.25,4781,4780,4780.75,512",
-        zone_note=_NEW_YORK, fields="UTNNNNN?", delimiter=",", order=("date", "clock", *_OHLCV), date_order="mdy",
+        zone_note=_NEW_YORK, fields="UTNNNNN?", delimiter=",", order=("date", "clock", *_OHLCV), check="body",
+    ),
+    Dialect(
+        "kibot_ticks", "Kibot ticks", "no header, `mm/dd/yyyy,hh:mm:ss`, price, bid, ask, size", "close",
+        "01/02/2024,09:30:00,4780.25,4780,4780.25,2", zone_note=_NEW_YORK, fields="UTNNNN", delimiter=",",
+        order=("date", "clock", "price", "bid", "ask", "size"), check="spread",
     ),
     Dialect(
         "kibot", "Kibot daily", "no header, `mm/dd/yyyy`", "open", "01/02/2024,4780.25,4781,4780,4780.75,51200",
-        zone_note=_NEW_YORK, fields="UNNNNN?", delimiter=",", order=("date", *_OHLCV), date_order="mdy",
+        zone_note=_NEW_YORK, fields="UNNNNN?", delimiter=",", order=("date", *_OHLCV), check="body",
     ),
     Dialect(
         "binance", "Binance klines", "no header, twelve fields with two epochs", "open",
@@ -67,11 +83,16 @@ HEADERLESS: tuple[Dialect, ...] = (
     Dialect(
         "dated", "Bars by date and time without a header", "no header, a date and a time of day", "close",
         "2024-01-02,09:31:00,4780.25,4781,4780,4780.75,512,0",
-        fields="[DIPS][TND]NNNNN?N?", order=("date", "clock", *_OHLCV, "open_interest"),
+        fields="[DIPS][TN]NNNNN?N?", order=("date", "clock", *_OHLCV, "open_interest"), check="body", certain=False,
+    ),
+    Dialect(
+        "kraken", "Kraken", "no header, an epoch, a volume in fractions and a whole number of trades", "open",
+        "1704067200,42283.5,42298.6,42261.0,42298.6,35.92,100", zone_note="epochs", fields="ENNNNNN", delimiter=",",
+        order=("time", *_OHLCV, "trades"), check="counted",
     ),
     Dialect(
         "headerless", "Other bars without a header", "no header, an epoch or a time", "close",
         "1704188400,4780.25,4781,4780,4780.75,512", zone_note="offsets or epochs, else tz=",
-        fields="[ECX]NNNNN?N?", order=("time", *_OHLCV, "open_interest"),
+        fields="[ECX]NNNNN?", order=("time", *_OHLCV), check="body", certain=False,
     ),
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +12,13 @@ from fox_env.errors import ConfigError, DataError
 from fox_env.reading.dialect import Dialect
 from fox_env.reading.dialects import DIALECTS, NAMED
 from fox_env.reading.names import BAR_ROLES, NAMES, ROLES, field_kind, plain
+from fox_env.reading.rows import are_bars, are_counted_bars, are_quotes
 from fox_env.reading.table import Kind, Table
 from fox_env.reading.timestamps import check_zone
 
 if TYPE_CHECKING:
     import polars as pl
 
-_CHECKED_ROWS = 1_000
 _STORED = (*BAR_ROLES, "volume", "roll_gap")
 _PLAIN = next(dialect for dialect in DIALECTS if dialect.name == "csv" and not dialect.certain)
 
@@ -222,9 +221,11 @@ def _passes(check: str, frame: pl.DataFrame, roles: Mapping[str, str]) -> bool:
     if check == "volume_name":
         return "volume" not in frame.columns
     if check == "body":
-        return _ordered(frame, roles, "low", "open", "high")
+        return are_bars(frame, roles)
+    if check == "counted":
+        return are_counted_bars(frame, roles)
     if check == "spread":
-        return _ordered(frame, roles, "bid", "ask")
+        return are_quotes(frame, roles)
     return True  # "fixed_point" and "microseconds" say how to read, not whether
 
 
@@ -233,17 +234,6 @@ def _all_zero(series: pl.Series) -> bool:
 
     values = series.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
     return bool((values == 0).fill_null(False).all())
-
-
-def _ordered(frame: pl.DataFrame, roles: Mapping[str, str], *names: str) -> bool:
-    """Whether the values of some roles rise in most of the first rows, so that the columns are where they seem."""
-    import polars as pl
-
-    head = frame.head(_CHECKED_ROWS)
-    text = (head[roles[name]].cast(pl.String).str.strip_chars() for name in names)
-    values = [cells.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy() for cells in text]
-    rises = np.logical_and.reduce([lower <= upper for lower, upper in pairwise(values)])
-    return float(np.mean(rises)) >= 0.5
 
 
 def _is_time(series: pl.Series) -> bool:

@@ -23,7 +23,7 @@ RowError = Callable[[int, str], DataError]
 
 _CALENDAR = (
     r"^(?:(?P<year>\d{4})(?:[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})|(?P<month2>\d{2})(?P<day2>\d{2}))"
-    r"|(?P<one>\d{1,2})[-/.](?P<two>\d{1,2})[-/.](?P<year2>\d{4}))"
+    r"|(?P<one>\d{1,2})[-/.](?P<two>\d{1,2})[-/.](?P<year2>\d{4}|\d{2}))"
     r"(?:[T ]+(?P<hour>\d{1,2}):?(?P<minute>\d{2})(?::?(?P<second>\d{2})(?:[.,: ](?P<fraction>\d{1,9})\d*)?)?"
     r"\s*(?P<half>[AaPp][Mm])?)?"
     r"\s*(?P<offset>Z|[+-]\d{2}(?::?\d{2})?)?$"
@@ -36,6 +36,9 @@ _MIDNIGHT = (
 )
 _EPOCH = r"^-?\d{9,20}(?:\.\d+)?$"
 _UNITS = ((1e11, 1_000_000_000, "s"), (1e14, 1_000_000, "ms"), (1e17, 1_000, "us"), (np.inf, 1, "ns"))
+_PIVOT = 70
+"""Years of two digits below it are of this century."""
+
 _YEARS = (1678, 2261)
 _LIMIT_NS = 9.2e18
 _HOUR_NS = 3_600_000_000_000
@@ -182,12 +185,16 @@ def _parse_calendar(
 
     hour, minute, second = (integers(name) for name in ("hour", "minute", "second"))
     year = integers("year") + integers("year2")
+    short = (parts["year2"].str.len_chars() == 2).fill_null(False).to_numpy()
     month, day = integers("month") + integers("month2"), integers("day") + integers("day2")
     year_last = parts["year2"].is_not_null().to_numpy()
     if year_last.any():
         one, two = integers("one"), integers("two")
-        first = one if _day_first(one, two, year_last, text, error, date_order) else two
+        if short.any() and date_order == "ymd":
+            one, two, year = np.where(short, two, one), np.where(short, year, two), np.where(short, one, year)
+        first = one if _day_first(one, two, year_last, text, error, date_order, short) else two
         day, month = day + first, month + (one + two - first)
+        year = year + short * np.where(year < _PIVOT, 2_000, 1_900)
     bad = parts["half"].is_not_null().to_numpy() & ((hour < 1) | (hour > 12))
     if parts["half"].null_count() < len(parts):
         after_noon = parts["half"].str.to_lowercase().eq("pm").fill_null(False).to_numpy()
@@ -228,11 +235,28 @@ def _days(year: Int, month: Int, day: Int) -> tuple[Int, NDArray[np.bool_]]:
 
 
 def _day_first(
-    one: Int, two: Int, rows: NDArray[np.bool_], text: pl.Series, error: RowError, date_order: str | None
+    one: Int,
+    two: Int,
+    rows: NDArray[np.bool_],
+    text: pl.Series,
+    error: RowError,
+    date_order: str | None,
+    short: NDArray[np.bool_],
 ) -> bool:
-    """Whether dates that end in the year begin with the day; refuse them where nothing tells."""
+    """Whether dates that end in the year begin with the day; refuse them where nothing tells.
+
+    Of dates with a year of two digits the first number may be the year, too.
+    """
     if date_order in _ORDERS:
         return date_order == "dmy"
+    if short.any() and date_order == "ymd":
+        return False  # month and day are what the caller's order left
+    if short.any() and not (rows & (two > 12)).any():
+        row = int(np.argmax(short))
+        raise error(
+            row,
+            f"{shown(text[row])} may begin with the day, month or year; pass date_order='dmy', 'mdy' or 'ymd'",
+        )
     day_first, month_first = rows & (one > 12), rows & (two > 12)
     if day_first.any() and month_first.any():
         row = int(np.argmax(day_first if np.argmax(day_first) > np.argmax(month_first) else month_first))

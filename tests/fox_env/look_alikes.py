@@ -103,6 +103,7 @@ def _epoch(t: datetime, scale: int = 1) -> int:
 
 
 CHICAGO, NEW_YORK, UTC = ({"tz": zone} for zone in ("America/Chicago", "America/New_York", "UTC"))
+AMERICAN = {**NEW_YORK, "date_order": "mdy"}
 BINANCE = frozenset(("quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume"))
 OI = frozenset(("open_interest",))
 CLOSE_ASSUMED, OPEN_ASSUMED = ((assumed_label(label, False),) for label in ("close", "open"))
@@ -115,9 +116,9 @@ LOOK_ALIKES = [
     LookAlike("FirstRate without header", "firstrate",
         text(None, rows(lambda t, p, v: f"{t},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31", notes=OPEN_ASSUMED),
     LookAlike("Kibot minutes", "kibot",
-        text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y,%H:%M},{ohlc(p)},{v}")), NEW_YORK, "2024-01-02T14:31"),
+        text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y,%H:%M},{ohlc(p)},{v}")), AMERICAN, "2024-01-02T14:31"),
     LookAlike("Kibot daily", "kibot",
-        text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y},{ohlc(p)},{v}", 1440)), NEW_YORK, "2024-01-03T05:00", 1440),
+        text(None, rows(lambda t, p, v: f"{t:%m/%d/%Y},{ohlc(p)},{v}", 1440)), AMERICAN, "2024-01-03T05:00", 1440),
     LookAlike("NinjaTrader", "ninjatrader",
         text(None, rows(lambda t, p, v: f"{t:%Y%m%d %H%M%S};{ohlc(p, ';')};{v}")), UTC, "2024-01-02T09:30"),
     LookAlike("HistData", "histdata",
@@ -162,6 +163,12 @@ LOOK_ALIKES = [
              "\r\n").decode().encode("utf-16"), UTC, "2024-01-02T09:31"),
     LookAlike("MetaTrader 4", "metatrader",
         text(None, rows(lambda t, p, v: f"{t:%Y.%m.%d,%H:%M},{ohlc(p)},{v}")), UTC, "2024-01-02T09:31"),
+    LookAlike("MetaTrader 5 without header", "metatrader",
+        text(None, rows(lambda t, p, v: f"{t:%Y.%m.%d}\t{t:%H:%M:%S}\t{ohlc(p, chr(9))}\t{v}\t0\t2")), UTC,
+        "2024-01-02T09:31", extra=frozenset(("real_volume", "spread"))),
+    LookAlike("Kraken", "kraken",
+        text(None, rows(lambda t, p, v: f"{_epoch(t)},{ohlc(p)},{v}.5,40")), {}, "2024-01-02T09:31",
+        volume=tuple(volume + 0.5 for volume in VOLUMES), extra=frozenset(("trades",))),
     LookAlike("MultiCharts", "multicharts",
         text("<Date>, <Time>, <Open>, <High>, <Low>, <Close>, <Volume>",
              rows(lambda t, p, v: f"{t.year}/{t.month}/{t.day}, {t:%H:%M:%S}, {ohlc(p, ', ')}, {v}")),
@@ -194,9 +201,10 @@ LOOK_ALIKES = [
         extra=OI),
     LookAlike("integer dates and times", "dated",
         text(None, rows(lambda t, p, v: f"{t:%Y%m%d},{t.hour * 10_000 + t.minute * 100},{ohlc(p)},{v}")), UTC,
-        "2024-01-02T09:30"),
+        "2024-01-02T09:30", notes=CLOSE_ASSUMED),
     LookAlike("epochs in ms without a header", "headerless",
-        text(None, rows(lambda t, p, v: f"{_epoch(t, 1_000)},{ohlc(p)},{v}")), {}, "2024-01-02T09:30"),
+        text(None, rows(lambda t, p, v: f"{_epoch(t, 1_000)},{ohlc(p)},{v}")), {}, "2024-01-02T09:30",
+        notes=CLOSE_ASSUMED),
     LookAlike("Binance", "binance",
         text(None, rows(lambda t, p, v: f"{_epoch(t)}000,{ohlc(p)},{v},{_epoch(t)}999,9,8,4,5,0")),
         {}, "2024-01-02T09:31", extra=BINANCE),
@@ -307,7 +315,7 @@ LOOK_ALIKES = [
     LookAlike("Investing.com", "investing",
         text("Date,Price,Open,High,Low,Vol.,Change %",
              rows(lambda t, p, v: f'"{t:%m/%d/%Y}","{p[3]}","{p[0]}","{p[1]}","{p[2]}","{v}","0.10%"', 1440)[::-1]),
-        {**NEW_YORK, "date_order": "mdy"}, "2024-01-03T05:00", 1440),
+        AMERICAN, "2024-01-03T05:00", 1440),
     LookAlike("Investing.com with names of months", "investing",
         text("Date,Price,Open,High,Low,Vol.,Change %",
              rows(lambda t, p, v: f'"{t:%b %d, %Y}","{p[3]}","{p[0]}","{p[1]}","{p[2]}","{v}","0.10%"', 1440)[::-1]),
@@ -315,7 +323,7 @@ LOOK_ALIKES = [
     LookAlike("Nasdaq", "csv",
         text("Date,Close/Last,Volume,Open,High,Low",
              rows(lambda t, p, v: f"{t:%m/%d/%Y},{p[3]},{v},{p[0]},{p[1]},{p[2]}", 1440)[::-1]),
-        {**NEW_YORK, "date_order": "mdy"}, "2024-01-03T05:00", 1440),
+        AMERICAN, "2024-01-03T05:00", 1440),
     LookAlike("Yahoo page", "csv",
         text("Date,Open,High,Low,Close*,Adj Close**,Volume",
              rows(lambda t, p, v: f'"{t:%b} {t.day}, {t.year}",{ohlc(p)},{p[3]},{v}', 1440)[::-1]),

@@ -65,6 +65,8 @@ def test_every_dialect_is_read_in_a_test() -> None:
         "histdata_ticks",
         "tardis",
         "binance_trades",
+        "kibot_ticks",
+        "truefx",
         "ninjatrader_ticks",
     }
     assert {dialect.name for dialect in NAMED} == tried | events
