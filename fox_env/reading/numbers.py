@@ -43,7 +43,7 @@ def with_decimal_mark(table: Table, roles: Mapping[str, str]) -> Table:
     """Tell for all columns of a source alike whether decimals follow a point or a comma.
 
     The prices decide by the cells that can be read in one way only, else the other columns do. Where no cell
-    tells, a comma in prices is a decimal comma if ``;`` parts the fields, and else the mark stays unknown.
+    tells, a comma in prices alone is a decimal comma if ``;`` parts the fields, and else the mark stays unknown.
     """
     import polars as pl
 
@@ -62,10 +62,17 @@ def with_decimal_mark(table: Table, roles: Mapping[str, str]) -> Table:
                 points += len(series)
         if commas != points:
             return replace(table, decimal="," if commas > points else ".")
-    text = [table.frame[name].str.strip_chars() for name in prices if table.frame[name].dtype == pl.String]
-    if table.delimiter == ";" and any(series.str.contains(_THOUSANDS_COMMA).any() for series in text):
+    doubtful = {name for name in (*prices, *others) if _has_groups(table.frame[name])}
+    if table.delimiter == ";" and doubtful and doubtful <= set(prices):
         return replace(table, decimal=",")
     return table
+
+
+def _has_groups(series: pl.Series) -> bool:
+    """Whether a cell may be a whole number with commas between thousands."""
+    import polars as pl
+
+    return series.dtype == pl.String and bool(series.str.strip_chars().str.contains(_THOUSANDS_COMMA).any())
 
 
 def _count(cells: pl.Series, tells: str, doubtful: str) -> int:

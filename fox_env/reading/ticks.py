@@ -17,12 +17,12 @@ from fox_env.reading.table import Table
 if TYPE_CHECKING:
     import polars as pl
 
-_LAST = ("last_price", "lastprice", "last")
+_LAST = ("last_price", "last")
 _RUNNING = {"open_interest", "openinterest", "turnover", "amount", "average", "average_price"}
 """Columns beside the volume in feeds of exchanges whose volume counts the day's trades so far."""
 
 _MAKER = ("is_buyer_maker", "isbuyermaker", "buyer_maker")
-_MOST, _FEW = 0.75, 20
+_MOST, _FEW = 0.75, 12
 _BUY, _SELL = 32, 64
 """Flags of MetaTrader 5: the trade was by a buy or a sell order."""
 
@@ -50,7 +50,7 @@ def tick_rows(table: Table, layout: Layout, hints: Hints) -> tuple[Table, Layout
     if maker is not None and "side" not in layout.roles:
         table = replace(table, frame=table.frame.with_columns(_taker(table.frame[maker])))
         layout = replace(layout, roles={**layout.roles, "side": "side"})
-    if plain(layout.roles["price"]) in _LAST and not {"price", "size"} & hints.columns.keys():
+    if "size" in layout.roles and not {"price", "size"} & hints.columns.keys():
         table = _of_single_trades(table, layout.roles["size"], layout.roles["price"], set(names))
     return table, layout
 
@@ -71,7 +71,7 @@ def _of_single_trades(table: Table, size: str, price: str, names: set[str]) -> T
     volume = numbers(table, size)
     step = np.diff(volume)
     rises, falls = int((step > 0).sum()), int((step < 0).sum())
-    certain = not _RUNNING.isdisjoint(names)
+    certain = plain(price) in _LAST and not _RUNNING.isdisjoint(names)
     restarts = not ((step < 0) & (volume[1:] > 0.5 * volume[:-1])).any()  # a day begins with few trades
     share = rises / max(rises + falls, 1)
     if certain and share >= _MOST and restarts:
@@ -79,8 +79,8 @@ def _of_single_trades(table: Table, size: str, price: str, names: set[str]) -> T
         note = f"column {size} counts up through the day: its differences are the sizes, and the first row has none"
         frame = table.frame.with_columns(pl.Series(size, sizes))
         return replace(table, frame=frame, notes=(*table.notes, note))
-    enough = len(volume) >= (_FEW if plain(price) == "last" else 3)
-    if enough and rises + falls and (share == 1 or (certain and not 1 - _MOST < share < _MOST)):
+    enough = rises >= (_FEW if plain(price) != "last_price" else 1)
+    if (enough or certain) and rises + falls and (share == 1 or (certain and not 1 - _MOST < share < _MOST)):
         raise DataError(
             f"{table.source}: column {size} seems to count the volume since the start of the day; put the rows in "
             f"time order and store its differences, or pass columns={{'size': {size!r}}} if it holds sizes of trades."

@@ -65,6 +65,14 @@ def test_a_comma_in_volumes_beside_whole_prices_is_refused(tmp_path: Path) -> No
         read_bars(put(tmp_path, text))
 
 
+def test_commas_in_prices_and_volumes_alike_are_refused(tmp_path: Path) -> None:
+    text = semicolons(ENGLISH, "4,780;4,781;4,779;4,780;1,000", "4,780;4,781;4,779;4,780;1,000")
+    with pytest.raises(DataError, match=r"column open: '4,780' is not a number"):
+        read_bars(put(tmp_path, text))
+    bars = read_bars(put(tmp_path, text.replace(";1,000", ";900")))
+    assert bars.close.tolist() == [4.78, 4.78]
+
+
 def test_prices_with_both_marks_are_read(tmp_path: Path) -> None:
     text = semicolons(ENGLISH, "4,780.25;4,781;4,779.5;4,780.0;1,000", "999.25;999.5;999.0;999.25;10")
     with pytest.raises(DataError, match=r"column high: '4,781' is not a number"):

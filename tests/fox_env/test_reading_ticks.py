@@ -85,6 +85,13 @@ def test_a_volume_that_may_count_up_is_refused_until_the_caller_says_what_it_is(
     assert traded(told) == sum(VOLUMES)
 
 
+def test_a_volume_beside_any_price_is_refused_where_it_never_falls_in_many_rows(tmp_path: Path) -> None:
+    rows = [f"2024-01-08 21:00:{i:02},3900,{1000 + 2 * i}\n" for i in range(20)]
+    with pytest.raises(DataError, match="seems to count the volume since the start of the day"):
+        minute(tmp_path, "datetime,price,volume\n" + "".join(rows))
+    assert traded(minute(tmp_path, "datetime,price,volume\n" + "".join(rows[:3]))) == 3006.0
+
+
 def test_a_volume_that_counts_up_in_rows_out_of_order_is_refused(tmp_path: Path) -> None:
     rows = RUNNING.splitlines(keepends=True)
     path = put(tmp_path, "".join([*rows[:4], rows[5], rows[4], *rows[6:]]))
