@@ -19,7 +19,7 @@ from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_
 from fox_env.reading.layout import Hints
 from fox_env.reading.sources import Piece, check_format, pieces_of, shortest_interval
 from fox_env.reading.stored import stored_metadata
-from fox_env.repair import check_repairs
+from fox_env.repair import ROW_NUMBER, check_repairs
 
 __all__ = ["list_symbols", "read_bars", "read_columns", "read_symbols", "write_bars"]
 
@@ -153,7 +153,9 @@ def read_columns(
     -------
     dict of str to array, shape (T,)
         ``ts`` (int64 ns UTC at the bar's close), ``open``, ``high``, ``low``, ``close`` and, where the file
-        has it, ``volume`` (float64; NaN where a cell is empty), and the further columns by name.
+        has it, ``volume`` (float64; NaN where a cell is empty), and the further columns by name. Where the
+        rows of one source are in another order than its own, or not all of them, :data:`ROW_NUMBER` is the row
+        of the source of each.
     """
     hints = _hints(tz, label, format, columns, price_scale, date_order)
     pieces = _pick(_pieces(source, hints), symbol)
@@ -168,6 +170,8 @@ def read_columns(
     for name in parsed[0].extra:
         if name not in found and all(name in columns.extra for columns in parsed):
             found[name] = np.concatenate([columns.extra[name] for columns in parsed])
+    if len(parsed) == 1 and parsed[0].table.rows is not None:
+        found[ROW_NUMBER] = parsed[0].table.rows
     return found
 
 

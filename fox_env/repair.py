@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from fox_env.bars import PRICES, Flag
 from fox_env.errors import ConfigError, DataError
 
-__all__ = ["REPAIRS", "check_repairs", "repair_columns"]
+__all__ = ["REPAIRS", "ROW_NUMBER", "check_repairs", "repair_columns"]
 
 Columns = dict[str, NDArray[Any]]
 
-_NUMBER = "row number"
+ROW_NUMBER = "row number"
 """The column of the row of the source, from 0."""
 
 
@@ -78,12 +78,12 @@ def _sort(columns: Columns) -> None:
 
 def _repeats(columns: Columns) -> Flag:
     """Find the rows whose time occurred in a row before, as the source counts its rows."""
-    return _but_one_of_each_time(columns["ts"], columns[_NUMBER])
+    return _but_one_of_each_time(columns["ts"], columns[ROW_NUMBER])
 
 
 def _repeated_later(columns: Columns) -> Flag:
     """Find the rows whose time occurs again in a later row, as the source counts its rows."""
-    return _but_one_of_each_time(columns["ts"], -columns[_NUMBER])
+    return _but_one_of_each_time(columns["ts"], -columns[ROW_NUMBER])
 
 
 def _but_one_of_each_time(ts: NDArray[Any], rank: NDArray[Any]) -> Flag:
@@ -192,14 +192,14 @@ def repair_columns(
     chosen = check_repairs(names)
     repaired = dict(columns)
     count = len(repaired["ts"])
-    repaired[_NUMBER] = np.arange(count) if rows is None else rows
+    repaired[ROW_NUMBER] = np.arange(count) if rows is None else rows
     sentences = []
     for name in chosen:
         repair = REPAIRS[name]
         bad = repair.find(repaired)
         if not bad.any():
             continue
-        first, many = int(repaired[_NUMBER][bad].min()), int(np.count_nonzero(bad))
+        first, many = int(repaired[ROW_NUMBER][bad].min()), int(np.count_nonzero(bad))
         found = f"{many:,} row{'s' if many > 1 else ''}"
         sentences.append(f"{name}: {found} {repair.finding}, first row {first}: {repair.change}")
         if repair.mend is not None:
@@ -210,5 +210,5 @@ def repair_columns(
             raise DataError(
                 f"{source}: the repair {name} drops all of the {count:,} rows; look at the data instead."
             )
-    del repaired[_NUMBER]
+    del repaired[ROW_NUMBER]
     return repaired, sentences

@@ -32,6 +32,7 @@ from fox_env.contracts import contract as find_contract
 from fox_env.errors import ConfigError, DataError
 from fox_env.prepared import stored_contract
 from fox_env.readers import read_columns
+from fox_env.repair import ROW_NUMBER
 
 __all__ = [
     "KINDS",
@@ -92,13 +93,20 @@ def validate_bars(
             )
     else:
         bars = read_columns(bars, **hints)
+    numbers = None
+    if isinstance(bars, Mapping):
+        numbers = np.asarray(bars[ROW_NUMBER]) if ROW_NUMBER in bars else None
+        bars = {name: values for name, values in bars.items() if name != ROW_NUMBER}
     with np.errstate(
         invalid="ignore", divide="ignore", over="ignore"
     ):  # faulty values are what is looked for
-        return _check(bars, spec)
+        return _check(bars, spec, numbers)
 
 
-def _check(bars: Bars | Mapping[str, ArrayLike], spec: ContractSpec | None) -> DataReport:
+def _check(
+    bars: Bars | Mapping[str, ArrayLike], spec: ContractSpec | None, numbers: Int | None
+) -> DataReport:
+    """Check bars; `numbers` are their rows in the source where it has others or another order."""
     columns = _columns(bars)
     ts: Int = columns["ts"]
     order = None if (ts[1:] >= ts[:-1]).all() else np.argsort(ts, kind="stable")
@@ -113,7 +121,7 @@ def _check(bars: Bars | Mapping[str, ArrayLike], spec: ContractSpec | None) -> D
         position = np.argsort(order)
         doubts = [_in_file_order(fault, order, position) for fault in doubts]
     faults += doubts
-    return _report(series, faults, bars.repairs if isinstance(bars, Bars) else (), sessions)
+    return _report(series, faults, bars.repairs if isinstance(bars, Bars) else (), sessions, numbers)
 
 
 def _columns(bars: Bars | Mapping[str, ArrayLike]) -> dict[str, Any]:
@@ -179,15 +187,18 @@ def _in_file_order(fault: Fault, order: Int, position: Int) -> Fault:
     return Fault(fault.kind, rows, fault.column, lambda row: fault.describe(int(position[row])))
 
 
-def _report(series: Series, faults: list[Fault], repairs: tuple[str, ...], sessions: str) -> DataReport:
+def _report(
+    series: Series, faults: list[Fault], repairs: tuple[str, ...], sessions: str, numbers: Int | None
+) -> DataReport:
     kinds = list(KINDS)
     faults.sort(key=lambda fault: kinds.index(fault.kind))
     by_kind: dict[str, list[Int]] = {}
     problems: list[Problem] = []
     for fault in faults:
         by_kind.setdefault(fault.kind, []).append(fault.rows)
-        shown = [int(row) for row in fault.rows[:_ROWS_PER_KIND]]
-        problems += [Problem(fault.kind, row, fault.column, fault.describe(row)) for row in shown]
+        for row in fault.rows[:_ROWS_PER_KIND].tolist():
+            number = row if numbers is None else int(numbers[row])
+            problems.append(Problem(fault.kind, number, fault.column, fault.describe(row)))
     counts = {kind: int(np.unique(np.concatenate(parts)).size) for kind, parts in by_kind.items()}
     first, last = (str(series.ts[i].astype("datetime64[ns]").astype("datetime64[s]")) for i in (0, -1))
     return DataReport(

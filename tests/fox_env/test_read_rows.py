@@ -13,6 +13,7 @@ from market_files import put
 from fox_env.bars import Bars
 from fox_env.errors import DataError
 from fox_env.readers import list_symbols, read_bars, write_bars
+from fox_env.validation import validate_bars
 
 HEADER = "timestamp_utc,open,high,low,close,volume\n"
 
@@ -82,6 +83,12 @@ def test_repairs_count_the_rows_of_a_newest_first_file_as_it_does(tmp_path: Path
     text = NEWEST_FIRST.replace("02,1,2,0.5,1.5,20", "02,0,2,0,1.5,20")
     bars = read_bars(put(tmp_path, text), repair=("drop_zero_price",))
     assert bars.repairs[-1] == "drop_zero_price: 1 row with a price of 0, first row 3: dropped"
+
+
+def test_a_report_counts_the_rows_of_a_newest_first_file_as_it_does(tmp_path: Path) -> None:
+    text = NEWEST_FIRST.replace("04,1,2", "04,,2").replace("02,1,2,0.5,1.5,20", "00,1,2,0.5,1.5,20")
+    report = validate_bars(put(tmp_path, text.replace("09:01,", "08:59,")))
+    assert [problem.row for problem in report.problems if problem.kind == "non_finite"] == [0]
 
 
 def test_a_repair_that_leaves_nothing_names_the_source(tmp_path: Path) -> None:
