@@ -32,7 +32,7 @@ changed or left out stands in `Bars.repairs`. DBN files, bars of trades and quot
 it: sessions that begin and end on full or half hours tell it, else `Bars.repairs` says what was assumed. "Zone" is
 what the clock of the file shows; `tz=` overrides it, and is ignored where times are epochs or carry offsets. Bare
 dates close on the next midnight of the zone, and so do midnights a day or more apart under any name; dates a week or
-more apart close at the next one. The first layout that fits is taken; `format=` insists on one.
+more apart close after their usual spacing. The first layout that fits is taken; `format=` insists on one.
 
 | `format=` | producer | recognised by | zone | label | example |
 |---|---|---|---|---|---|
@@ -44,8 +44,9 @@ _RULES = """
 - **Times**: ISO, `20240102 093000`, `2024/1/2 9:30`, `2024.01.02`, `02-Jan-2024`, `Jan 2, 2024`, 12-hour clocks, a
   date and a time in two columns, endings such as ` UTC`, ` GMT+0100` or ` US/Central`, and epochs in s, ms, us or ns
   by their size. Dates such as 01/02/2024 are read where a row of the column, the layout or `date_order=` settles day
-  and month, and refused otherwise; a year of two digits needs it unless the second number is a day. An hour that occurs twice when clocks go back is resolved by the order of the rows,
-  or refused; a time that the clocks skip is refused.
+  and month, and refused otherwise; a year of two digits needs `date_order=` unless the second number can only be a
+  day. An hour that occurs twice when clocks go back is resolved by the order of the rows, or refused; a time that the
+  clocks skip is refused.
 - **Length of a bar**, to move times of the open to the close: as the source records it (Databento, LEAN, `<PER>`, a
   column `interval`), else the most frequent interval, or the largest one that divides all where minutes do not keep
   to its grid; of several instruments in a source, the shortest of theirs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
+from zoneinfo import available_timezones
 
 import numpy as np
 
@@ -172,7 +173,9 @@ def _series(name: str, values: Any, source: str) -> pl.Series:
         values = values.astype(values.dtype.categories.dtype)
     dtype = values.dtype
     if getattr(dtype, "tz", None) is not None:
-        return _datetimes(name, values.dt.tz_convert("UTC").dt.tz_localize(None)).dt.replace_time_zone("UTC")
+        utc = _datetimes(name, values.dt.tz_convert("UTC").dt.tz_localize(None)).dt.replace_time_zone("UTC")
+        zone = str(dtype.tz)
+        return utc.dt.convert_time_zone(zone) if zone in available_timezones() else utc
     if isinstance(dtype, np.dtype) and dtype.kind == "M":
         return _datetimes(name, values)
     if isinstance(dtype, np.dtype) and dtype.kind in "iufb":

@@ -69,7 +69,7 @@ def read_stamps(table: Table, layout: Layout, hints: Hints, interval: int = 0) -
         interval = day_length(parsed.ns) if dated else usual_interval(parsed.ns)
     if parsed.utc or plain(times[-1]).endswith("_utc"):
         return Stamps(table, parsed.ns, label, interval)
-    zone = hints.tz or parsed.zone or layout.dialect.zone
+    zone = parsed.zone or hints.tz or layout.dialect.zone
     if zone is None:
         raise DataError(
             f"{table.source}: the times in column {column} have no zone; pass tz=, such as "
@@ -149,11 +149,14 @@ def _parse_times(table: Table, layout: Layout, hints: Hints) -> ParsedTimes:
         raise error(int(series.is_null().to_numpy().argmax()), "the time is missing; fill or remove the row")
     if isinstance(series.dtype, pl.Datetime):
         counts = series.to_physical().to_numpy()
-        ns = to_nanoseconds(counts, _UNIT_NS[series.dtype.time_unit], error)
-        zone = series.dtype.time_zone
+        unit, zone = _UNIT_NS[series.dtype.time_unit], series.dtype.time_zone
         wall = series if zone is None else series.dt.replace_time_zone(None)
         midnights = bool((wall.dt.time().cast(pl.Int64) == 0).all())
-        return ParsedTimes(ns, zone is not None, False, midnights)
+        if zone is not None and midnights:  # days of a zone, whose length varies
+            return ParsedTimes(
+                to_nanoseconds(wall.to_physical().to_numpy(), unit, error), False, False, True, zone
+            )
+        return ParsedTimes(to_nanoseconds(counts, unit, error), zone is not None, False, midnights)
     if series.dtype == pl.Date:
         days = series.to_physical().cast(pl.Int64).to_numpy()
         return ParsedTimes(to_nanoseconds(days, DAY_NS, error), utc=False, date_only=True)

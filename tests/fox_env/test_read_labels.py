@@ -111,6 +111,15 @@ def test_a_frame_of_midnights_and_its_text_give_the_same_days(tmp_path: Path) ->
     assert read_bars(put(tmp_path, held.to_csv()), **EASTERN).ts.tolist() == expected
 
 
+def test_days_of_a_zone_close_at_its_midnight_through_clock_changes() -> None:
+    pandas = pytest.importorskip("pandas")
+    index = pandas.date_range("2024-03-08", periods=4, tz="America/New_York")
+    held = pandas.DataFrame(dict.fromkeys(("open", "high", "low", "close"), [1.0] * 4), index=index)
+    expected = utc("2024-03-09T05:00", "2024-03-10T05:00", "2024-03-11T04:00", "2024-03-12T04:00")
+    assert read_bars(held).ts.tolist() == read_bars(held, tz="Asia/Tokyo").ts.tolist() == expected
+    assert read_bars(pl.from_pandas(held.reset_index(names="timestamp"))).ts.tolist() == expected
+
+
 def test_days_of_local_midnights_with_offsets_are_days(tmp_path: Path) -> None:
     rows = "".join(f"2024-01-{day:02}T00:00:00-05:00{ROW}\n" for day in (2, 3, 4))
     path = put(tmp_path, "timestamp,open,high,low,close,volume\n" + rows)
