@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fox_env.bars import PRICES, Bars
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
+from fox_env.reading.agreement import with_one_label
 from fox_env.reading.columns import BarColumns
 from fox_env.reading.joining import join_bars, joined_events, piece_bars, piece_columns, volume_note
 from fox_env.reading.layout import Hints
@@ -57,9 +58,10 @@ def read_bars(
         ends in ``_utc``, or the layout fixes it; ignored where the times are in UTC already. An hour that
         occurs twice is resolved by row order or refused.
     label : {"close", "open"}, optional
-        Which end of a bar its time marks, by default as the layout has it. Times of the open are moved to
-        the close by the length of the bar: as recorded, else the most frequent interval, and in a source of
-        several instruments the shortest of theirs. Bare dates close at the next one.
+        Which end of a bar its time marks, by default as the layout has it, else as sessions tell; what had to
+        be assumed stands in ``Bars.repairs``. Times of the open are moved to the close by the length of the
+        bar: as recorded, else the most frequent interval, and in a source of several instruments the shortest
+        of theirs. Bare dates, and midnights a day or more apart, close on the next midnight.
     format : str, optional
         Insist on a container ("csv", "parquet", "arrow", "dbn") or on a layout such as "metatrader".
     symbol : str, optional
@@ -254,7 +256,7 @@ def _pieces(source: object, hints: Hints, timed: bool = True) -> dict[str, list[
             pieces = [replace(piece, interval=piece.interval or interval) for piece in pieces]
         for piece in pieces:
             named.setdefault(piece.table.symbol or "", []).append(piece)
-    return named
+    return with_one_label(named, hints) if timed else named
 
 
 def _pick(named: Mapping[str, list[Piece]], symbol: str | None) -> list[Piece]:

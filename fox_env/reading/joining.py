@@ -14,6 +14,7 @@ from fox_env.bars import PRICES, Bars, Int, first_fault
 from fox_env.checks.times import SPREADSHEET_ROWS
 from fox_env.errors import ConfigError, DataError
 from fox_env.reading.columns import BarColumns, canonical_events, parse_bars
+from fox_env.reading.labels import ASSUMED
 from fox_env.reading.layout import Hints
 from fox_env.reading.names import plain
 from fox_env.reading.sources import Piece
@@ -194,7 +195,7 @@ def join_bars(parts: Sequence[tuple[str, Bars]]) -> Bars:
         volume=column("volume"),
         roll_gap=column("roll_gap"),
         extra=extra,
-        repairs=[sentence for _, bars in parts for sentence in bars.repairs],
+        repairs=_once([sentence for _, bars in parts for sentence in bars.repairs]),
         adjusted=first.adjusted,
     )
 
@@ -209,6 +210,15 @@ def volume_note(pieces: Sequence[Piece]) -> tuple[str, ...]:
         return ()
     places = ", ".join(f"{column} in {source}" for column, source in columns.items())
     return (f"volume is column {places}: their units may differ",)
+
+
+def _once(sentences: Sequence[str]) -> list[str]:
+    """Keep a sentence on what was assumed of all sources alike once."""
+    return [
+        sentence
+        for i, sentence in enumerate(sentences)
+        if not sentence.startswith(ASSUMED) or sentence not in sentences[:i]
+    ]
 
 
 def joined_events(pieces: Sequence[Piece], hints: Hints, repairs: Sequence[str]) -> Table:

@@ -7,6 +7,9 @@ import numpy as np
 from fox_env.bars import Int
 from fox_env.reading.lengths import DAY_NS, MINUTE_NS, usual_interval
 
+ASSUMED = "the file does not say which end of a bar its times mark"
+"""How a sentence on an assumed end begins."""
+
 _PAUSE = 30
 
 
@@ -47,7 +50,4 @@ def assumed_label(label: str, dated: bool) -> str:
     """Return the sentence that says which end of a bar was assumed."""
     what = "midnights were taken as the days that they begin" if dated else f"the {label} was assumed"
     other = "close" if label == "open" else "open"
-    return (
-        f"the file does not say which end of a bar its times mark: {what}; pass label='{label}' to confirm or "
-        f"label='{other}' to change it"
-    )
+    return f"{ASSUMED}: {what}; pass label='{label}' to confirm or label='{other}' to change it"

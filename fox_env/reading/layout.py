@@ -56,11 +56,15 @@ class Hints:
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read a table: its dialect, the column of each role, and what its rows are."""
+    """How to read a table: its dialect, the column of each role, and what its rows are.
+
+    `told` is the end of a bar that sources read together mark, and whether that is certain.
+    """
 
     dialect: Dialect
     roles: Mapping[str, str]
     kind: Kind
+    told: tuple[str, bool] | None = None
 
     @property
     def times(self) -> list[str]:

@@ -106,9 +106,17 @@ def _label(
         return ("open" if dated else layout.dialect.label), None
     if dated:
         return "open", assumed_label("open", dated)
-    told, certain = told_label(parsed.ns)
+    told, certain = layout.told or told_label(parsed.ns)
     label = told or layout.dialect.label
     return label, None if told and certain else assumed_label(label, dated)
+
+
+def label_told_by(table: Table, layout: Layout, hints: Hints) -> tuple[str | None, bool]:
+    """Return the end of a bar that the times of a table mark, None where they do not tell, and if it is certain."""
+    parsed = _parse_times(table, layout, hints)
+    if _are_days(parsed, layout, recorded_length(table, layout.dialect)):
+        return None, False
+    return told_label(parsed.ns[::-1] if _is_newest_first(parsed.ns) else parsed.ns)
 
 
 def bar_closes(stamps: Stamps) -> Int:

@@ -111,6 +111,31 @@ def test_a_frame_of_midnights_and_its_text_give_the_same_days(tmp_path: Path) ->
     assert read_bars(put(tmp_path, held.to_csv()), **EASTERN).ts.tolist() == expected
 
 
+def test_thin_files_follow_the_files_that_tell(tmp_path: Path) -> None:
+    header = "timestamp,open,high,low,close,volume\n"
+
+    def file(name: str, times: list[datetime.datetime]) -> Path:
+        return put(tmp_path, header + "".join(f"{time}{ROW}\n" for time in times), name)
+
+    thin = file("thin.csv", sessions("10:02", "10:09", (5,)))
+    full = file("full.csv", sessions(days=(2, 3)))
+    one = file("one.csv", sessions(days=(4,)))
+    bars = read_bars([full, one, thin], **EASTERN)
+    assert bars.repairs == ()
+    assert [bars.ts[0], bars.ts[-1]] == utc("2024-01-02T14:31", "2024-01-05T15:10")
+    bars = read_bars([one, thin], **EASTERN)
+    assert bars.ts[-1] == utc("2024-01-05T15:10")[0]
+    assert len(bars.repairs) == 1 and "the open was assumed" in bars.repairs[0]
+
+
+def test_thin_instruments_follow_those_that_tell(tmp_path: Path) -> None:
+    rows = [f"{time},ESH4" for time in sessions(days=(2, 3))] + ["2024-01-03 11:07:00,ESM4"]
+    text = "timestamp,symbol,open,high,low,close,volume\n" + "".join(f"{row}{ROW}\n" for row in rows)
+    read = read_symbols(put(tmp_path, text), **EASTERN)
+    assert read["ESM4"].ts.tolist() == utc("2024-01-03T16:08")
+    assert read["ESM4"].repairs == ()
+
+
 def test_days_of_a_zone_close_at_its_midnight_through_clock_changes() -> None:
     pandas = pytest.importorskip("pandas")
     index = pandas.date_range("2024-03-08", periods=4, tz="America/New_York")
