@@ -48,6 +48,8 @@ class Dialect:
         Plain names with a role, before those of `NAMES`.
     extra : mapping of str to str
         Plain names of further columns to the names they get in ``Bars.extra``; None leaves one out.
+    renamed : mapping of str to str
+        Plain names to the names under which the columns are read.
     date_order : {"ymd", "dmy", "mdy"}, optional
         Order of numbers in slashed dates where the layout fixes it.
     check : str
@@ -68,6 +70,7 @@ class Dialect:
     order: tuple[str, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, str | None] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
     date_order: DateOrder | None = None
     check: str = ""
     certain: bool = True

@@ -197,6 +197,13 @@ _HEADED: tuple[Dialect, ...] = (
         roles={"bid_close": "bid", "ask_close": "ask"},
     ),
     Dialect(
+        "fxcm", "FXCM candles", "`BidOpen` with `AskOpen`", "open",
+        "DateTime,BidOpen,BidHigh,BidLow,BidClose,AskOpen,AskHigh,AskLow,AskClose", zone="UTC", zone_note="UTC",
+        has=frozenset(f"{side}{price}" for side in ("bid", "ask") for price in BAR_ROLES),
+        renamed={f"{side}{price}": f"{side}_{price}" for side in ("bid", "ask") for price in BAR_ROLES},
+        roles={"bid_close": "bid", "ask_close": "ask"},
+    ),
+    Dialect(
         "csv", "Any table with the times of the open", "`open_time`", "open",
         "open_time,open,high,low,close,volume", zone_note="offsets, epochs or a `_utc` name, else tz=",
         has=frozenset(("open_time",)),

@@ -71,6 +71,20 @@ HEADERLESS: tuple[Dialect, ...] = (
         extra={"close_time": None, "ignore": None},
     ),
     Dialect(
+        "binance_trades", "Binance aggregate trades", "no header, an epoch behind five numbers, True or False", "close",
+        "26129,42283.58,0.1,27781,27781,1704067200000,True,True", zone_note="epochs",
+        fields="[NE]NN[NE][NE]EWW?", delimiter=",",
+        order=(
+            "agg_trade_id", "price", "size", "first_trade_id", "last_trade_id", "time", "is_buyer_maker",
+            "is_best_match",
+        ),
+    ),
+    Dialect(
+        "binance_trades", "Binance trades", "no header, an epoch behind four numbers, True or False", "close",
+        "26129,42283.58,0.1,4228.358,1704067200000,True,True", zone_note="epochs", fields="[NE]NNNEWW?",
+        delimiter=",", order=("id", "price", "size", "quote_qty", "time", "is_buyer_maker", "is_best_match"),
+    ),
+    Dialect(
         "firstrate", "FirstRate", "no header, `,`, `2024-01-02 09:30:00`", "open",
         "2024-01-02 09:30:00,4780.25,4781,4780,4780.75,512", zone_note=_NEW_YORK,
         fields="XNNNNN?", delimiter=",", order=("time", *_OHLCV), check="body", certain=False,

@@ -103,6 +103,9 @@ def find_layout(
             named = replace(
                 table, frame=table.frame.rename(dict(zip(table.frame.columns, names, strict=False)))
             )
+        elif dialect.renamed:
+            new = {name: dialect.renamed.get(plain(name), name) for name in table.frame.columns}
+            named = replace(table, frame=table.frame.rename(new))
         roles = _roles(named, dialect, hints)
         if not dialect.check or _passes(dialect.check, named.frame, roles):
             return named, Layout(dialect, roles, _kind(named, roles))

@@ -103,7 +103,7 @@ def _of_the_vendor(piece: Piece, hints: Hints) -> Piece:
     layout = piece.layout
     if layout.dialect.name == "databento_events":
         table, layout = vendor_events(piece.table, layout)
-    elif layout.dialect.name == "lean_quote_bars":
+    elif layout.dialect.name in ("lean_quote_bars", "fxcm"):
         roles = {role: column for role, column in layout.roles.items() if role not in ("bid", "ask")}
         layout = replace(layout, roles=roles | {price: price for price in PRICES}, kind="bars")
         table = mid_bars(piece.table)

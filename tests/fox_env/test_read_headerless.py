@@ -93,6 +93,11 @@ EVENTS = {
     "Binance aggregate trades": ("agg_trade_id,price,quantity,first_trade_id,last_trade_id,transact_time,"
                                  "is_buyer_maker\n1,10.25,2,1,1,1705915801000,true\n"
                                  "2,10.5,1,2,2,1705915802000,false\n", {}, 10.5, 3.0),
+    "Binance aggregate trades without header": (
+        "26129,10.25,2,27781,27781,1705915801000,True,True\n26130,10.5,1,27782,27782,1705915802000,False,True\n",
+        {}, 10.5, 3.0),
+    "Binance trades without header": (
+        "26129,10.25,2,20.5,1705915801000,True,True\n26130,10.5,1,10.5,1705915802000,False,True\n", {}, 10.5, 3.0),
     "BitMEX": ("timestamp,symbol,side,size,price\n2024-01-22D09:30:01.123456789,XBTUSD,Buy,2,10.25\n"
                "2024-01-22D09:30:02.5,XBTUSD,Sell,1,10.5\n", {}, 10.5, 3.0),
 }  # fmt: skip

@@ -247,3 +247,11 @@ def test_the_length_is_one_whose_grid_the_bars_keep(
     cells = [start + datetime.timedelta(minutes=minute) for minute in minutes]
     text = "open_time,open,high,low,close,volume\n" + "".join(f"{cell}Z{ROW}\n" for cell in cells)
     assert read_bars(put(tmp_path, text)).ts[0] == utc(cells[0].isoformat())[0] + length * MINUTE
+
+
+def test_bars_of_bids_and_asks_of_fxcm_are_bars_of_the_mid_price_by_their_open(tmp_path: Path) -> None:
+    header = "DateTime,BidOpen,BidHigh,BidLow,BidClose,AskOpen,AskHigh,AskLow,AskClose\n"
+    rows = "".join(f"01/22/2024 09:{minute}:00,10,12,9,11,10.5,12.5,9.5,11.5\n" for minute in (30, 31))
+    bars = read_bars(put(tmp_path, header + rows))
+    assert bars.ts.tolist() == utc("2024-01-22T09:31", "2024-01-22T09:32")
+    assert (bars.open[0], bars.high[0], bars.low[0], bars.close[0]) == (10.25, 12.25, 9.25, 11.25)

@@ -62,6 +62,7 @@ def test_every_dialect_is_read_in_a_test() -> None:
         "databento_events",
         "trades_with_depth",
         "lean_quote_bars",
+        "fxcm",
         "histdata_ticks",
         "tardis",
         "binance_trades",
