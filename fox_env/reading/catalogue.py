@@ -51,23 +51,31 @@ _RULES = """
   column `interval`), else the most frequent interval, or the largest one that divides all where minutes do not keep
   to its grid; of several instruments in a source, the shortest of theirs.
 - **Order**: a file that runs from the newest row to the oldest is read in time order, which is no repair as nothing is
-  ambiguous. Any other disorder is refused, or mended by `repair=("sort",)`.
-- **Numbers**: a decimal comma is read where `;` parts the fields, or where no cell can be taken for thousands. Cells
-  with thousands separators are refused where they could be anything else. Empty cells,
+  ambiguous; messages, `keep_first` and `keep_last` count its rows as it does. Any other disorder is refused, or mended
+  by `repair=("sort",)`.
+- **Numbers**: whether decimals follow a point or a comma is told once for a source, from the prices that can be read
+  in one way only, else from its other columns; where none tells, a comma in prices alone is a decimal comma if `;`
+  parts the fields. The other mark parts thousands: `1,000` beside `4780.25` is 1000, `1.234` beside `4.780,25` is
+  1234. Cells that remain open to doubt are refused, also points such as 15.500 under Portuguese, German and Spanish
+  names. Empty cells,
   `null`, `None`, `NaN`, `n/a`, `-`, the largest float32 and float64 and Databento's undefined price are missing values:
   refused in prices and volume (`repair=("drop_non_finite",)`), NaN in further columns.
-- **Scaled prices**: Databento's fixed-point prices are told by their size. Whole prices that look like prices
-  times 10000 (LEAN equities, LOBSTER) are refused until `price_scale=` says which they are.
-- **Volume**: HistData's column of zeros is no volume (`Bars.volume` is None). MetaTrader's traded volume is taken
-  unless it is 0 everywhere, else the tick volume. `cum_vol` of event bars stays a further column, as its
-  resets are unknown.
+- **Scaled prices**: Databento's prices are fixed-point where they are whole numbers without a point and stand beside a
+  record type, or reach 1000000. Whole prices that look like prices
+  times 10000 (LEAN equities, LOBSTER) are refused until `price_scale=` says which they are; it scales roll gaps too.
+- **Volume**: HistData's column of zeros is no volume (`Bars.volume` is None), nor is -1 in every row. MetaTrader's
+  traded volume is taken unless it is 0 everywhere, else the tick volume. TradeStation's `Up` and `Down` are summed, and
+  `Total Volume`, `Volume (contracts)` or a volume in the unit traded (`Volume BTC`) are taken, and noted. Where none
+  is taken a note names each column that may be one, as `cum_vol` of event bars, whose resets are unknown.
 - **Files without a header** are read where the rows leave no doubt which column is which: prices between low and high,
   a time of day that can be one, a volume that does not follow the close. Else they are refused: add a header line.
 - **Further columns** of numbers are kept in `Bars.extra` by name; Sierra Chart's bid and ask volume as `sell_volume`
   and `buy_volume`. Text, and the record types and numbers of Databento, are left out.
 - **Several instruments**: `symbol=` picks one, `list_symbols` lists them, `read_symbols` reads all. They are named by
-  a column, by the member of a zip (LEAN: ticker and expiry), or side by side (yfinance).
-- **Several sources** are joined in time order. Rows that overlap must agree in every column.
+  a column, by several that vary (`ES_202403`), by the member of a zip (LEAN: ticker and expiry), or side by side
+  (yfinance). A number beside a name does not count; where it changes under one name, `Bars.repairs` says so.
+- **Several sources** are joined in time order. Rows that overlap must agree in every column. Bars of different lengths
+  are refused; volumes of different columns are noted, as their units may differ.
 - **Closes alone** make flat bars when `columns={"close": name}` says so.
 - **Chinese night sessions** dated by the next trading day step back in time at midnight and are refused: write the
   calendar date.

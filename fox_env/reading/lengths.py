@@ -88,7 +88,8 @@ def usual_interval(ns: Int) -> int:
     Unlike the median it is always a spacing that occurs, and pauses of thin trading do not lengthen it. Where
     bars shorter than an hour do not stay on the grid of that spacing it is the largest one that divides all.
     """
-    times = np.unique(ns)
+    times = np.sort(ns)  # np.unique hashes, which takes a second for a million rows
+    times = times[np.append(True, times[1:] != times[:-1])]
     spacing = np.diff(times)
     if not spacing.size:
         return 0
