@@ -9,7 +9,8 @@
 //
 //   1. what is marketable at O   2. the stop   3. the target and the resting order, the nearer one first
 //
-// The path inside a bar is unknown, so the stop comes before anything that rests, the target before an order that adds.
+// The path inside a bar is unknown, so the stop comes before a resting exit, the target before an order that adds. An order
+// that adds between the open and the stop is passed on the way to it: it is filled first and stopped out with the rest.
 // What a stop or a target closed is not opened again in the same bar: the rest of the agent's order is cancelled. After a
 // resting entry the stop is live in that bar, the target is not. A bar without volume trades neither.
 #pragma once
@@ -75,6 +76,12 @@ FOX_FN bool exits_before_target(const Fill& resting, const EnvState& s) {
     return sign_of(resting.lots) == -side && (f64)side * (s.target - resting.price) >= 0.0;
 }
 
+// Whether a resting fill adds to the position at a price that lies before the stop.
+FOX_FN bool adds_before_stop(const Fill& resting, const EnvState& s) {
+    const i32 side = sign_of(s.lots);
+    return sign_of(resting.lots) == side && (f64)side * (resting.price - s.stop) >= 0.0;
+}
+
 struct BarTrades {
     Fill agent;            // what became of the agent's order
     bool entered_resting;  // the open trade began inside the bar
@@ -85,8 +92,10 @@ FOX_FN BarTrades trade_bar(EnvState& s, StepInfo& info, const Fill& fill, const 
     const Fill cancelled = fill.maker ? no_fill() : fill;
     if (!fill.maker) book_agent_fill(s, info, fill, b);
     if (stop_touched(s, bar, b.params)) {
+        const bool added = fill.maker && adds_before_stop(fill, s);
+        if (added) book_agent_fill(s, info, fill, b);
         book_stop(s, info, bar, c, b);
-        return {cancelled, false};
+        return {added ? fill : cancelled, false};
     }
     const bool at_target = target_filled(s, bar, b.params);
     if (at_target && !(fill.maker && exits_before_target(fill, s))) {

@@ -130,6 +130,20 @@ CASES = [
         STOPS,
     ),
     case(
+        "an order that adds before the stop is filled on the way to it and stopped out too",
+        [(100, 100, 97, 100)],
+        [(LONG, HALF, MARKET, NORMAL), (LONG, FULL, LIMIT, NORMAL)],
+        [{}, {"fill_price": 99.75, "fill_quantity": 1, "position": 0, "equity": 100_000 - (2.0 + 1.75) * 50}],
+        STOPS,
+    ),
+    case(
+        "one that would add beyond the stop is cancelled by it",
+        [(99, 99, 96, 97)],
+        [(LONG, HALF, MARKET, NORMAL), (LONG, FULL, LIMIT, PATIENT)],
+        [{}, {"fill_quantity": 0, "position": 0, "equity": 100_000 - 2.0 * 50}],
+        {**STOPS, "limit_offset_ticks": (12.0, 1.0, 0.0)},
+    ),
+    case(
         "after a resting entry the stop is live in that bar",
         [(100, 100, 97, 100)],
         [KEEP, (LONG, FULL, LIMIT, NORMAL)],
