@@ -60,6 +60,7 @@ _RULES = """
   names. Empty cells,
   `null`, `None`, `NaN`, `n/a`, `-`, the largest float32 and float64 and Databento's undefined price are missing values:
   refused in prices and volume (`repair=("drop_non_finite",)`), NaN in further columns.
+- **Signs**: a currency before every price is left out, and volumes such as `1.23M` are read in full.
 - **Scaled prices**: Databento's prices are fixed-point where they are whole numbers without a point and stand beside a
   record type, or reach 1000000. Whole prices that look like prices
   times 10000 (LEAN equities, LOBSTER) are refused until `price_scale=` says which they are; it scales roll gaps too.

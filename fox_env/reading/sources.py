@@ -17,6 +17,7 @@ from fox_env.reading.dialects import FORMATS, LEAN, LEAN_QUOTES
 from fox_env.reading.layout import Hints, Layout, find_layout
 from fox_env.reading.names import NAMES, plain, role_of
 from fox_env.reading.numbers import is_comma_language, with_decimal_mark
+from fox_env.reading.signs import without_signs
 from fox_env.reading.stamps import read_stamps
 from fox_env.reading.table import Table, shown
 from fox_env.reading.text import TextRows, distinct, open_text, read_rows
@@ -221,7 +222,7 @@ def _by_instrument(table: Table, layout: Layout) -> Iterator[Piece]:
     """Part the rows by the columns that name the instrument, if there are any."""
     import polars as pl
 
-    table = with_decimal_mark(table, layout.roles)
+    table = with_decimal_mark(without_signs(table, layout.roles), layout.roles)
     columns = _symbol_columns(table.frame, layout)
     if not columns:
         yield Piece(table, layout)

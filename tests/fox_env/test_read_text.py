@@ -250,3 +250,29 @@ def test_no_spelling_loses_or_changes_a_row(
     bars = read_bars(path, tz="UTC", label="close")
     assert bars.ts.tolist() == [int(time.timestamp()) * 1_000_000_000 for time in times]
     assert bars.close.tolist() == bars.open.tolist() == bars.extra["Turnover"].tolist() == closes
+
+
+@pytest.mark.parametrize(
+    ("cells", "volume"),
+    [(("1.23M", "980K"), [1_230_000.0, 980_000.0]), (("1.1B", "7"), [1_100_000_000.0, 7.0])],
+)
+def test_shortened_volumes_are_read_in_full(
+    tmp_path: Path, cells: tuple[str, str], volume: list[float]
+) -> None:
+    rows = "".join(f"{1715248800 + 60 * i},1,2,0.5,1.5,{cell}\n" for i, cell in enumerate(cells))
+    bars = read_bars(put(tmp_path, "time,open,high,low,close,volume\n" + rows))
+    assert bars.volume is not None and bars.volume.tolist() == volume
+
+
+@pytest.mark.parametrize("cell", ["1,23M", "1.23X", "M", "1.2.3K"])
+def test_shortened_volumes_in_doubt_are_refused(tmp_path: Path, cell: str) -> None:
+    text = f'time,open,high,low,close,volume\n1715248800,1,2,0.5,1.5,5K\n1715248860,1,2,0.5,1.5,"{cell}"\n'
+    with pytest.raises(DataError, match=r"column volume: .* is not a number"):
+        read_bars(put(tmp_path, text))
+
+
+def test_a_currency_before_every_price_is_left_out_and_before_some_refused(tmp_path: Path) -> None:
+    text = "time,open,high,low,close\n1715248800,$1,$2,$0.5,$1.5\n1715248860,$1,$2,$0.5,$1.25\n"
+    assert read_bars(put(tmp_path, text)).close.tolist() == [1.5, 1.25]
+    with pytest.raises(DataError, match=r"column close: '\$1.5' is not a number"):
+        read_bars(put(tmp_path, text.replace("$1.25", "1.25")))
