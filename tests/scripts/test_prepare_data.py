@@ -189,7 +189,7 @@ def test_json_is_one_document_and_quiet_prints_nothing(run: Run, clean: Path) ->
 
 def test_repairs_are_applied_listed_and_kept(run: Run, tmp_path: Path) -> None:
     (tmp_path / "faulty.csv").write_text(csv(lines=FAULTY))
-    done = run("faulty.csv", "--contract=ES", "--repair=widen,drop_non_finite")
+    done = run("faulty.csv", "--contract=ES", "--label=close", "--repair=widen,drop_non_finite")
     assert done.code == 0, done.err
     assert "reading: drop_non_finite: 1 row with a price or volume that is not a finite number" in done.out
     assert "reading: widen: 1 row whose high or low lies inside the body, first row 50" in done.out
@@ -198,7 +198,7 @@ def test_repairs_are_applied_listed_and_kept(run: Run, tmp_path: Path) -> None:
     provenance = stored_provenance("market.parquet")
     assert provenance is not None
     assert [sentence.split(":")[0] for sentence in provenance["repairs"]] == ["drop_non_finite", "widen"]
-    assert provenance["hints"] == {"repair": ["drop_non_finite", "widen"]}
+    assert provenance["hints"] == {"label": "close", "repair": ["drop_non_finite", "widen"]}
 
 
 def test_several_files_become_one_market(run: Run, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_several_files_become_one_market(run: Run, tmp_path: Path) -> None:
 
 
 def test_trades_need_a_bar_size(run: Run, tmp_path: Path) -> None:
-    rows = "".join(f"2024-05-09T10:00:{i:02d},5200.{25 * (i % 2):02d},{1 + i}\n" for i in range(50))
+    rows = "".join(f"2024-05-09T10:00:{i:02d},5200.{25 * (i % 2):02d},{1 + 7 * i % 50}\n" for i in range(50))
     (tmp_path / "trades.csv").write_text("timestamp_utc,price,size\n" + rows)
     done = run("trades.csv", "--contract=ES", "--check")
     assert done.code == 2
