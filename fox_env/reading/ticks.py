@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _LAST = ("last_price", "last")
+_VOLUME = ("volume", "vol")
+"""Names of a column that may count the day's trades; ``size`` and ``qty`` are those of a trade."""
+
 _RUNNING = {"open_interest", "openinterest", "turnover", "amount", "average", "average_price"}
 """Columns beside the volume in feeds of exchanges whose volume counts the day's trades so far."""
 
@@ -50,7 +53,7 @@ def tick_rows(table: Table, layout: Layout, hints: Hints) -> tuple[Table, Layout
     if maker is not None and "side" not in layout.roles:
         table = replace(table, frame=table.frame.with_columns(_taker(table.frame[maker])))
         layout = replace(layout, roles={**layout.roles, "side": "side"})
-    if "size" in layout.roles and not {"price", "size"} & hints.columns.keys():
+    if plain(layout.roles.get("size", "")) in _VOLUME and not {"price", "size"} & hints.columns.keys():
         table = _of_single_trades(table, layout.roles["size"], layout.roles["price"], set(names))
     return table, layout
 
