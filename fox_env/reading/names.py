@@ -31,7 +31,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     "roll_gap": ("roll_gap",),
     "symbol": (
-        "symbol", "ticker", "contract", "instrument", "expiry", "合约", "合约代码", "ativo", "instrument_id",
+        "symbol", "ticker", "contract", "instrument", "expiry", "合约", "合约代码", "ativo", "ts_code", "order_book_id",
+        "instrument_id",
     ),
     "price": ("price", "last_price", "trade_price", "px"),
     "size": ("size", "volume", "vol", "qty", "quantity", "last_size", "trade_size"),

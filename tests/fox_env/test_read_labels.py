@@ -161,7 +161,7 @@ def test_few_days_close_on_the_next_midnight(tmp_path: Path, days: tuple[int, ..
 
 
 def test_one_date_of_several_instruments_closes_on_the_next_midnight(tmp_path: Path) -> None:
-    text = "symbol,trade_date,open,high,low,close,vol\n" + "".join(
+    text = "ts_code,trade_date,open,high,low,close,vol\n" + "".join(
         f"{name},20240109{ROW}\n" for name in ("RB2405", "RB2410")
     )
     read = read_symbols(put(tmp_path, text), tz="UTC")
