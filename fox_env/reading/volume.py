@@ -11,16 +11,16 @@ import numpy as np
 
 from fox_env.bars import Float
 from fox_env.reading.names import plain
-from fox_env.reading.numbers import numbers
+from fox_env.reading.numbers import extra_numbers, numbers
 from fox_env.reading.table import Table
 
 if TYPE_CHECKING:
     import polars as pl
 
 _TOTALS = ("total_volume", "volume_contracts", "contract_volume", "total_vol")
-_MONEY = r"usd[tc]?|busd|eur|gbp|jpy|cny|krw|quote|currency|money|ma|avg|average|sma|ema|osc\w*|profile|delta"
-_UNIT = re.compile(rf"(?:volume|vol)_(?!(?:{_MONEY})$)[a-z]{{2,6}}")
-"""A volume with its unit that is not the money paid, such as ``Volume BTC``."""
+_MONEY = re.compile(r"(?:volume|vol)_(?:usd[tc]?|busd|eur|gbp|jpy|krw|quote|currency)")
+_UNIT = re.compile(r"(?:volume|vol)_[a-z]{2,6}")
+"""A volume by its unit, such as ``Volume BTC``, which stands beside the money paid, ``Volume USD``."""
 
 
 def traded_volume(table: Table, roles: Mapping[str, str]) -> tuple[Table, Float | None, list[str]]:
@@ -41,14 +41,14 @@ def traded_volume(table: Table, roles: Mapping[str, str]) -> tuple[Table, Float 
     """
     column = roles.get("volume")
     names = {plain(name): name for name in reversed(table.frame.columns)}
-    if column is None and {"up", "down"} <= names.keys():
-        up, down = (numbers(table, names[side]) for side in ("up", "down"))
-        return _noted(table, f"volume is the sum of columns {names['up']} and {names['down']}"), up + down, []
+    if column is None and (both := _up_and_down(table, roles)) is not None:
+        return _noted(table, "volume is the sum of columns Up and Down"), both, []
     if column is None:
         column = next((names[name] for name in _TOTALS if name in names), None)
     if column is None:
-        units = [name for known, name in names.items() if _UNIT.fullmatch(known)]
-        column = units[0] if len(units) == 1 else None
+        paid = [name for known, name in names.items() if _MONEY.fullmatch(known)]
+        units = [name for known, name in names.items() if _UNIT.fullmatch(known) and name not in paid]
+        column = units[0] if paid and len(units) == 1 else None
     if column is None:
         return _without(table), None, []
     if column != roles.get("volume"):
@@ -60,6 +60,20 @@ def traded_volume(table: Table, roles: Mapping[str, str]) -> tuple[Table, Float 
         note = f"column {column} is -1 in every row, which stands for no volume"
         return _noted(table, note), None, [column]
     return table, volume, [column]
+
+
+def _up_and_down(table: Table, roles: Mapping[str, str]) -> Float | None:
+    """Return the sum of TradeStation's columns, which follow the close; None for others of these names."""
+    columns = table.frame.columns
+    place = columns.index(roles["close"]) + 1
+    if [plain(name) for name in columns[place : place + 2]] != ["up", "down"]:
+        return None
+    up, down = (extra_numbers(table, name) for name in columns[place : place + 2])
+    if up is None or down is None:
+        return None
+    total = up + down
+    counts = bool(((up >= 0) & (down >= 0) & (total == np.rint(total))).all())
+    return total if counts and total.max() > 1 else None
 
 
 def _without(table: Table) -> Table:
