@@ -87,7 +87,7 @@ class EnvConfig:
     kelly_safety: float = 1.0
     """Factor on the Kelly cap (only the default so far)."""
     margin: Literal[False, "close", "intrabar"] = "close"
-    """Maintenance checked at the ``close`` or at a bar's adverse extreme too (``intrabar``); False: no margin at all."""
+    """Maintenance checked at the ``close`` or at a bar's adverse extreme too (``intrabar``); False: no margin."""
     trail_atr: tuple[float | None, float | None] = (None, None)
     """ATR multiples, (short, long), between a trade's entry or best close and its trailing stop; None: no stop."""
     profit_target_atr: float | None = None

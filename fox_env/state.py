@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.backends import Backend
+from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
 from fox_env.market import Market
 
@@ -24,18 +25,22 @@ def _names(backend: Backend) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _market_word(market: Market) -> int:
-    """64 bits that tell a market from others: its bars and what its contract is worth."""
+def _market_word(market: Market, exits: tuple[float | None, ...]) -> int:
+    """64 bits that tell a market from others: its bars, what its contract is worth, and how levels are set in it."""
     bars, contract = market.bars, market.contract
-    digest = hashlib.sha256(f"{contract.symbol} {contract.tick_size} {contract.multiplier}".encode())
-    for array in (bars.ts, bars.open, bars.high, bars.low, bars.close):
-        digest.update(np.ascontiguousarray(array).data)
+    digest = hashlib.sha256(f"{contract.symbol} {contract.tick_size} {contract.multiplier} {exits}".encode())
+    prices = (bars.open, bars.high, bars.low, bars.close)
+    for array in (bars.ts, *prices, bars.volume, bars.roll_gap, bars.gap, bars.session_end):
+        digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
     return int.from_bytes(digest.digest()[:8], "little")
 
 
-def market_words(markets: Sequence[Market], market_of: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """(N,) the word of the market of each environment."""
-    return np.array([_market_word(market) for market in markets], dtype=np.uint64)[market_of]
+def market_words(
+    markets: Sequence[Market], market_of: NDArray[np.int32], config: EnvConfig
+) -> NDArray[np.uint64]:
+    """(N,) the word of the market of each environment, and of the stops and targets that the state holds levels of."""
+    exits = (*config.trail_atr, config.profit_target_atr)
+    return np.array([_market_word(market, exits) for market in markets], dtype=np.uint64)[market_of]
 
 
 def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
@@ -71,7 +76,9 @@ def write_state(
         )
     taken = np.asarray(state["markets"])
     if taken.shape != words.shape or (taken != words).any():
-        raise ConfigError("this state is of other markets; load it with those it was taken with")
+        raise ConfigError(
+            "this state is of other markets, stops or targets; load it with those it was taken with"
+        )
     for name, array in arrays.items():
         backend.write(name, array)
 

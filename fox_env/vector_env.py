@@ -351,7 +351,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, last observation."""
         flags = {
             "needs_reset": np.array([self._needs_reset]),
-            "markets": market_words(self.markets, self.market_of),
+            "markets": market_words(self.markets, self.market_of, self.config),
         }
         return {**read_state(self._backend), **flags}
 
@@ -363,7 +363,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ConfigError
             If the state is of another batch or market: the first array that is missing or does not fit.
         """
-        write_state(self._backend, state, self._bars, market_words(self.markets, self.market_of))
+        write_state(self._backend, state, self._bars, market_words(self.markets, self.market_of, self.config))
         self._needs_reset = bool(np.asarray(state["needs_reset"]).any())
         for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):
             self._knobs[knob] = float(value)
