@@ -23,6 +23,8 @@
 
 namespace FOX_NAMESPACE {
 
+FOX_FN f64 ceil_of(f64 x) { return -floor_of(-x); }
+
 FOX_FN f64 stop_multiple(i32 side, const EnvParams& p) { return side > 0 ? p.trail_long : p.trail_short; }
 
 FOX_FN f64 protective_level(i32 side, f64 price, f64 distance) {

@@ -57,7 +57,7 @@ FOX_FN Fill limit_fill(const Order& q, f64 share, const EnvState& s, const Marke
                        const Costs& c, const EnvParams& p) {
     const i32 side = sign_of(q.lots);
     const f64 offset = p.limit_offset.at[q.urgency];
-    const f64 limit = side > 0 ? floor_of(decision.close - offset) : ceil_of(decision.close + offset);
+    const f64 limit = side > 0 ? floor_of(decision.close - offset) : -floor_of(-(decision.close + offset));
     const Fill taker = taker_fill(q.lots, share, bar, c, p);
     if (taker.lots != 0 && (f64)side * (limit - taker.price) >= 0.0) return taker;
     const Philox draw = philox(s.key, s.stream, (u32)s.episode, (u32)(s.bar - s.start_bar), DRAW_QUEUE);

@@ -55,7 +55,6 @@ FOX_FN f64 floor_of(f64 x) {
 #endif
 }
 
-FOX_FN f64 ceil_of(f64 x) { return -floor_of(-x); }
 FOX_FN f64 min_of(f64 a, f64 b) { return a < b ? a : b; }
 FOX_FN f64 max_of(f64 a, f64 b) { return a > b ? a : b; }
 FOX_FN f64 clamp(f64 x, f64 low, f64 high) { return x < low ? low : (x > high ? high : x); }

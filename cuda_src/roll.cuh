@@ -1,8 +1,7 @@
 // A roll: between the decision bar and the execution bar the series goes over to the next contract, whose price lies
 // roll_gap ticks above the old one's. The position goes over too, before anything else happens in the bar.
 //
-//   entry, stop, target and decision close shift by roll_gap, so that the gap is nobody's P&L and no order's advantage;
-//   the levels stay on the grid
+//   entry, stop, target and decision close shift by roll_gap, so that the gap is nobody's P&L and no order's advantage
 //   two sides of |position| are paid, the old contract sold and the new one bought at the decision close:
 //   2 (h + impact(|position|)) and the taker's fees at both prices
 #pragma once
@@ -18,8 +17,8 @@ FOX_FN void roll_position(EnvState& s, StepInfo& info, MarketRow& decision, f64 
     decision.close += gap;
     if (s.lots == 0) return;
     s.entry += gap;
-    s.stop = s.lots > 0 ? floor_of(s.stop + gap) : ceil_of(s.stop + gap);
-    s.target = s.lots > 0 ? ceil_of(s.target + gap) : floor_of(s.target + gap);
+    s.stop += gap;
+    s.target += gap;
     const f64 contracts = contracts_of(absolute(s.lots), p);
     const f64 fees = contracts * (fee_per_contract(old_price, false, p) + fee_per_contract(decision.close, false, p));
     const f64 spread = 2.0 * contracts * c.half_spread * p.tick_value;

@@ -244,15 +244,6 @@ CASES = [
         trades=[{"exit_price": 103.0}],
     ),
     case(
-        "and stay on the grid over a gap that is not: 98 + 5.125 = 103.125 -> 103",
-        [(105, 105.5, 104.5, 105), (104, 104, 103, 103)],
-        [BUY, KEEP, KEEP],
-        [{}, {"position": 2}, {"position": 0}],
-        STOPS,
-        rolls={20: 5.125},
-        trades=[{"exit_price": 103.0}],
-    ),
-    case(
         "sides have stops of their own: shorts none",
         [(101, 110, 101, 110)],
         [SELL, KEEP],
