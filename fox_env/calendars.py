@@ -16,12 +16,23 @@ from fox_env.bars import Bars, Flag, Int, known_intervals
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError
 
-__all__ = ["ALIASES", "TEMPLATES", "Sessions", "Template", "find_sessions", "trading_days", "wall_clock"]
+__all__ = [
+    "ALIASES",
+    "TEMPLATES",
+    "Sessions",
+    "Template",
+    "evening_day",
+    "find_sessions",
+    "to_monday",
+    "trading_days",
+    "wall_clock",
+]
 
 Days = NDArray[np.datetime64]
 _DAY_NS = 86_400_000_000_000
 _EVENING_NS = 59_400_000_000_000
-"""16:30 at the exchange: a session that opens from then on belongs to the next trading day."""
+"""16:30 at the exchange: a session that opens from then on belongs to the next trading day (17:00 in Chicago, 18:00 in
+New York, 21:00 in Shanghai)."""
 
 _EVENING_UTC_NS = 73_800_000_000_000
 """20:30 UTC, in place of it where the exchange is not known: between the sessions of America and of Asia."""
@@ -366,9 +377,20 @@ def _opening_days(opened: Int, spec: ContractSpec | None) -> Int:
     """Return the trading day on which sessions that open at these times begin."""
     if spec is None:
         return (opened + _DAY_NS - _EVENING_UTC_NS) // _DAY_NS
-    day = (wall_clock(opened, spec.timezone) + _DAY_NS - _EVENING_NS) // _DAY_NS
+    return to_monday(evening_day(wall_clock(opened, spec.timezone)))
+
+
+def evening_day(opened: Int) -> Int:
+    """Return the day, since 1970, of a session that opens at this wall-clock time (ns): from 16:30 on the next one."""
+    day: Int = (opened + _DAY_NS - _EVENING_NS) // _DAY_NS
+    return day
+
+
+def to_monday(day: Int) -> Int:
+    """Return days since 1970, those of a weekend moved to the Monday after."""
     weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
-    return day + np.where(weekday >= 5, 7 - weekday, 0)
+    moved: Int = day + np.where(weekday >= 5, 7 - weekday, 0)
+    return moved
 
 
 def wall_clock(ts: Int, timezone: str) -> Int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env.bars import Bars, Float, Int, known_intervals, session_breaks
-from fox_env.calendars import wall_clock
+from fox_env.calendars import evening_day, to_monday, wall_clock
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.expiries import MONTH_CODES, ContractName, expiry_date, readings
@@ -26,9 +26,6 @@ DEFAULT_ROLL_DAYS = 5
 _OPEN_INTEREST = ("open_interest", "openinterest", "openint", "open_int", "oi", "opint")
 _NEVER = datetime.date(9999, 1, 1)
 _DAY_NS = 86_400_000_000_000
-_EVENING_NS = 15 * 1_800_000_000_000
-"""A session that opens after 16:30 belongs to the next day: 17:00 in Chicago, 18:00 in New York, 21:00 in
-Shanghai."""
 
 _log = logging.getLogger(__name__)
 
@@ -195,10 +192,8 @@ def trading_days(stamps: list[Int], timezone: str) -> tuple[Days, list[Int]]:
     starts = session_breaks(union)
     starts[0] = True
     opening = wall_clock((union - known_intervals(union))[starts], timezone)
-    evening = ((opening + _EVENING_NS) // _DAY_NS)[np.cumsum(starts) - 1]
-    day = np.maximum(wall_clock(union - 1, timezone) // _DAY_NS, evening)
-    weekday = (day + 3) % 7  # 1970-01-01 was a Thursday
-    day += np.where(weekday >= 5, 7 - weekday, 0)
+    evening = evening_day(opening)[np.cumsum(starts) - 1]
+    day = to_monday(np.maximum(wall_clock(union - 1, timezone) // _DAY_NS, evening))
     day = np.maximum.accumulate(day)
     new = np.diff(day, prepend=day[0] - 1) > 0
     number = np.cumsum(new) - 1

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from fox_env.bars import PRICES, Bars, Fault, Flag, Float
 from fox_env.checks.series import Series, finding, usual_range
+from fox_env.rolls import open_interest_column
 
 __all__ = ["roll_faults", "suspected_roll_gap"]
 
-_COLUMNS = ("open_interest", "openinterest", "openint", "open_int", "oi", "opint")
 _CHANGE = 0.15
 """Share by which open interest does not change overnight while it counts the same contract."""
 
@@ -23,7 +23,7 @@ _DAY_NS = 86_400_000_000_000
 
 def roll_faults(series: Series) -> list[Fault]:
     """Report overnight changes of open interest that a roll or a new counting rule would leave."""
-    name = _open_interest(series.extra)
+    name = open_interest_column(series.extra)
     if name is None:
         return []
     held = series.extra[name]
@@ -55,7 +55,7 @@ def suspected_roll_gap(bars: Bars) -> Float | None:
         At each suspected roll the open minus the close before, which holds the overnight move of the market
         as well as the difference between the contracts; 0 elsewhere. None where no roll is suspected.
     """
-    name = _open_interest(bars.extra)
+    name = open_interest_column(bars.extra)
     if name is None:
         return None
     prices = {column: getattr(bars, column) for column in PRICES}
@@ -64,11 +64,6 @@ def suspected_roll_gap(bars: Bars) -> Float | None:
     if not rolls.any():
         return None
     return np.where(rolls, bars.open - np.concatenate((bars.open[:1], bars.close[:-1])), 0.0)
-
-
-def _open_interest(columns: Iterable[str]) -> str | None:
-    folded = {name.casefold().replace(" ", "_"): name for name in columns}
-    return next((folded[name] for name in _COLUMNS if name in folded), None)
 
 
 def _overnight(after_break: Flag, interval: int) -> Flag:
