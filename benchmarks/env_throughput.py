@@ -109,8 +109,10 @@ def check_parity(market: Market) -> None:
 
 
 def bytes_per_env() -> int:
-    """Bytes that a step of one environment has to move: observation, state in and out (no exits), reward, flags."""
-    moved = _layout.STATE_FIELDS.keys() - _layout.EXIT_STATE_FIELDS.keys()
+    """Bytes that a step of one environment has to move: observation, state in and out (plain rules), reward, flags."""
+    moved = _layout.STATE_FIELDS.keys() - {
+        name for group in _layout.RULE_STATE_FIELDS.values() for name in group
+    }
     state = sum(np.dtype(_layout.STATE_FIELDS[name]).itemsize for name in moved)
     return int(4 * _layout.Observation.SIZE + 2 * state + 4 + 1 + 1)
 

@@ -19,8 +19,14 @@ FOX_FN f64 unrealised(const EnvState& s, f64 mark, const EnvParams& p) {
     return contracts_of(s.lots, p) * (mark - s.entry) * p.tick_value;
 }
 
-// ATR multiples that count as one R of a trade on this side.
-FOX_FN f64 risk_multiple(i32 side, const EnvParams& p) { return side > 0 ? p.risk_atr_long : p.risk_atr_short; }
+// ATR multiples between a trade on this side and its trailing stop; 0 where it has none.
+FOX_FN f64 stop_multiple(i32 side, const f64* knobs) { return knobs[side > 0 ? KNOB_TRAIL_LONG : KNOB_TRAIL_SHORT]; }
+
+// ATR multiples that count as one R of a trade on this side: its stop's, else risk_atr.
+FOX_FN f64 risk_multiple(i32 side, const EnvParams& p, const f64* knobs) {
+    const f64 stop = stop_multiple(side, knobs);
+    return stop > 0.0 ? stop : p.risk_atr;
+}
 
 FOX_FN f64 equity_at(const EnvState& s, f64 mark, const EnvParams& p) { return s.cash + unrealised(s, mark, p); }
 

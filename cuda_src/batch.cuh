@@ -32,29 +32,50 @@ FOX_FN const TradedMarket& market_of(const Batch& b, i64 i) {
     return MANY ? b.markets[b.market_of[i]] : b.market;
 }
 
-template <bool EXITS>
+// The fields of a group of rules that is not compiled in stay 0.
+template <u32 RULES>
 FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
-    EnvState s;
+    EnvState s = {};
 #define FOX_LOAD(type, name, meaning) s.name = a.name[i];
-#define FOX_CLEAR(type, name, meaning) s.name = 0;
     FOX_STEP_STATE_FIELDS(FOX_LOAD)
-    if (EXITS) {
+    if (RULES & RULES_EXITS) {
         FOX_EXIT_STATE_FIELDS(FOX_LOAD)
-    } else {
-        FOX_EXIT_STATE_FIELDS(FOX_CLEAR)
+    }
+    if (RULES & RULES_KELLY) {
+        FOX_KELLY_STATE_FIELDS(FOX_LOAD)
+    }
+    if (RULES & RULES_LATENCY) {
+        FOX_LATENCY_STATE_FIELDS(FOX_LOAD)
+    }
+    if (RULES & RULES_TRADE_REWARD) {
+        FOX_REWARD_STATE_FIELDS(FOX_LOAD)
+    }
+    if (RULES & RULES_CLOSE_TODAY) {
+        FOX_TODAY_STATE_FIELDS(FOX_LOAD)
     }
     FOX_EPISODE_STATE_FIELDS(FOX_LOAD)
-#undef FOX_CLEAR
 #undef FOX_LOAD
     return s;
 }
 
-template <bool EXITS>
+template <u32 RULES>
 FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s, bool restarted) {
 #define FOX_STORE(type, name, meaning) a.name[i] = s.name;
     FOX_STEP_STATE_FIELDS(FOX_STORE)
-    if (EXITS) {
+    if (RULES & RULES_EXITS) {
         FOX_EXIT_STATE_FIELDS(FOX_STORE)
+    }
+    if (RULES & RULES_KELLY) {
+        FOX_KELLY_STATE_FIELDS(FOX_STORE)
+    }
+    if (RULES & RULES_LATENCY) {
+        FOX_LATENCY_STATE_FIELDS(FOX_STORE)
+    }
+    if (RULES & RULES_TRADE_REWARD) {
+        FOX_REWARD_STATE_FIELDS(FOX_STORE)
+    }
+    if (RULES & RULES_CLOSE_TODAY) {
+        FOX_TODAY_STATE_FIELDS(FOX_STORE)
     }
     if (restarted) {
         FOX_EPISODE_STATE_FIELDS(FOX_STORE)
@@ -114,20 +135,22 @@ FOX_FN void write_final_observation(const Batch& b, const TradedMarket& m, i64 i
 }
 
 // Write a row of legal distinct actions: 13 branch entries, or 8 exposures.
-FOX_FN void write_mask(u8* out, const EnvState& s, const TradedMarket& m, bool exposures) {
-    const i32 cap = margin_cap(equity_at(s, m.rows[s.bar].close, m.params), m.params);
+template <u32 RULES>
+FOX_FN void write_mask(u8* out, const EnvState& s, const TradedMarket& m, const f64* knobs, bool exposures) {
+    const Cap cap = position_cap<RULES>(s, equity_at(s, m.rows[s.bar].close, m.params), m.params, knobs);
     const i32 width = exposures ? 8 : 13;
-    const u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
+    u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
+    if ((RULES & RULES_LATENCY) && !pending_intent(s).hold) mask = ~0u;
     for (i32 j = 0; j < width; ++j) out[j] = (u8)((mask >> j) & 1u);
 }
 
 // Keep the ended episode's last view, then begin the next episode.
-template <bool WITH_INFO>
+template <bool WITH_INFO, u32 RULES>
 FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, const TradedMarket& m, i64 i, f32* account) {
-    observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
+    observe_account<RULES>(account, s, m.rows[s.bar], m.params, b.knobs);
     write_final_observation(b, m, i, s.bar, account);
     if (WITH_INFO) store_info(b.final_info, i, out.info);
-    if (WITH_INFO && b.final_masks) write_mask(b.final_masks + 13 * i, s, m, false);
+    if (WITH_INFO && b.final_masks) write_mask<RULES>(b.final_masks + 13 * i, s, m, b.knobs, false);
     s.episode += 1;
     begin_episode(s, -1, m.params);
     mark_account(out.info, s, m.rows[s.bar], m.params);
@@ -144,9 +167,9 @@ FOX_FN Outcome step_after_end(EnvState& s, const Batch& b, const TradedMarket& m
 }
 
 // Step environment i. Its account entries go to `account` (OBS_ACCOUNT floats); returns the bar it now observes.
-template <bool WITH_INFO, bool EXITS>
+template <bool WITH_INFO, u32 RULES>
 FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account) {
-    EnvState s = load_state<EXITS>(b.state, i);
+    EnvState s = load_state<RULES>(b.state, i);
     const i32 episode = s.episode;
     Outcome out;
     if (s.done) {
@@ -154,22 +177,24 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
     } else {
         const Intent intent = decode_action(actions, i);
         if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
-        out = env_step<WITH_INFO, EXITS>(s, intent, conviction_of(actions, i), m, b, i);
+        TradeRecord* ledger = b.ledger ? b.ledger + i * b.ledger_capacity : nullptr;
+        out = env_step<WITH_INFO, RULES>(s, intent, conviction_of(actions, i), {m, b.knobs, ledger, b.ledger_capacity});
         if (s.done && m.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
-            restart_same_step<WITH_INFO>(s, out, b, m, i, account);
+            restart_same_step<WITH_INFO, RULES>(s, out, b, m, i, account);
     }
-    store_state<EXITS>(b.state, i, s, s.episode != episode);
+    store_state<RULES>(b.state, i, s, s.episode != episode);
     if (WITH_INFO) store_info(b.info, i, out.info);
     b.reward[i] = out.reward;
     b.terminated[i] = (u8)out.end.terminated;
     b.truncated[i] = (u8)out.end.truncated;
-    observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
+    observe_account<RULES>(account, s, m.rows[s.bar], m.params, b.knobs);
     return s.bar;
 }
 
 // Reset environment i where the request says so; its observation is written either way.
+template <u32 RULES>
 FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetRequest& request, f32* account) {
-    EnvState s = load_state<true>(b.state, i);
+    EnvState s = load_state<RULES>(b.state, i);
     if (!request.mask || request.mask[i]) {
         s.episode += 1;
         if (request.keys) {
@@ -177,18 +202,36 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
             s.stream = request.streams[i];
             s.episode = 0;
             s.ledger_count = 0;
+            clear_kelly_record(s);
         }
         begin_episode(s, request.start ? request.start[i] : -1, m.params);
-        store_state<true>(b.state, i, s, true);
+        store_state<RULES>(b.state, i, s, true);
     }
     store_info(b.info, i, quiet_info(s, m.rows[s.bar], m.params));
-    observe_account(account, s, m.rows[s.bar], m.params, b.knobs);
+    observe_account<RULES>(account, s, m.rows[s.bar], m.params, b.knobs);
     return s.bar;
 }
 
-// The same for environment i.
+// The legal distinct actions of environment i.
+template <u32 RULES>
 FOX_FN void write_env_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
-    write_mask(out + i * (exposures ? 8 : 13), load_state<false>(b.state, i), m, exposures);
+    write_mask<RULES>(out + i * (exposures ? 8 : 13), load_state<RULES>(b.state, i), m, b.knobs, exposures);
+}
+
+// What one of the eight exposures would lead to from the present state of environment i, which stays as it is. An
+// environment that waits for its reset gets zeros.
+template <u32 RULES>
+FOX_FN void evaluate_exposure(const Batch& b, const TradedMarket& m, i64 i, i32 exposure, const Actions& actions) {
+    EnvState s = load_state<RULES>(b.state, i);
+    Outcome out = {};
+    if (!s.done) {
+        out = env_step<false, RULES>(s, discrete_intent(exposure), conviction_of(actions, i), {m, b.knobs, nullptr, 0});
+    }
+    const i64 at = 8 * i + exposure;
+    b.counterfactual.reward[at] = out.reward;
+    b.counterfactual.terminated[at] = (u8)out.end.terminated;
+    b.counterfactual.truncated[at] = (u8)out.end.truncated;
+    observe_account<RULES>(b.counterfactual.account + at * OBS_ACCOUNT, s, m.rows[s.bar], m.params, b.knobs);
 }
 
 }  // namespace FOX_NAMESPACE

@@ -54,27 +54,28 @@ FOX_FN void prefetch_rows(const Batch& b, i64 i) {
     for (i32 byte = 0; byte < OBS_FEATURE_STRIDE * (i32)sizeof(f32); byte += 64) __builtin_prefetch(features + byte);
 }
 
-template <bool WITH_INFO, bool MANY, bool EXITS>
+template <bool WITH_INFO, bool MANY, u32 RULES>
 void step_batch(const Batch& b, const Actions& actions, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         prefetch_rows<MANY>(b, i + PREFETCH_AHEAD);
         const TradedMarket& m = market_of<MANY>(b, i);
         f32* obs = b.obs + i * OBS_SIZE;
-        const i32 bar = advance<WITH_INFO, EXITS>(b, m, i, actions, obs + OBS_FEATURES);
+        const i32 bar = advance<WITH_INFO, RULES>(b, m, i, actions, obs + OBS_FEATURES);
         copy_features(obs, m, bar);
     });
 }
 
-template <bool MANY, bool EXITS>
+template <bool MANY, u32 RULES>
 void step_batch_of(const Batch& b, const Actions& actions, i32 threads) {
-    (wants_info(b) ? step_batch<true, MANY, EXITS> : step_batch<false, MANY, EXITS>)(b, actions, threads);
+    (wants_info(b) ? step_batch<true, MANY, RULES> : step_batch<false, MANY, RULES>)(b, actions, threads);
 }
 
+// Two steps are compiled: the plain one and the one with every group of rules.
 void step_any_batch(const Batch& b, const Actions& actions, i32 threads) {
     if (b.markets) {
-        (b.exits ? step_batch_of<true, true> : step_batch_of<true, false>)(b, actions, threads);
+        (b.rules ? step_batch_of<true, RULES_ALL> : step_batch_of<true, RULES_NONE>)(b, actions, threads);
     } else {
-        (b.exits ? step_batch_of<false, true> : step_batch_of<false, false>)(b, actions, threads);
+        (b.rules ? step_batch_of<false, RULES_ALL> : step_batch_of<false, RULES_NONE>)(b, actions, threads);
     }
 }
 
@@ -86,13 +87,21 @@ void reset_batch(const Batch& b, const ResetRequest& request, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         const TradedMarket& m = any_market_of(b, i);
         f32* obs = b.obs + i * OBS_SIZE;
-        const i32 bar = reset(b, m, i, request, obs + OBS_FEATURES);
+        const i32 bar = reset<RULES_ALL>(b, m, i, request, obs + OBS_FEATURES);
         copy_features(obs, m, bar);
     });
 }
 
 void mask_batch(const Batch& b, i32 exposures, u8* out, i32 threads) {
-    for_each_env(b.num_envs, threads, [&](i64 i) { write_env_mask(b, any_market_of(b, i), i, exposures != 0, out); });
+    for_each_env(b.num_envs, threads,
+                 [&](i64 i) { write_env_mask<RULES_ALL>(b, any_market_of(b, i), i, exposures != 0, out); });
+}
+
+void counterfactual_batch(const Batch& b, const Actions& actions, i32 threads) {
+    for_each_env(b.num_envs, threads, [&](i64 i) {
+        const TradedMarket& m = any_market_of(b, i);
+        for (i32 exposure = 0; exposure < 8; ++exposure) evaluate_exposure<RULES_ALL>(b, m, i, exposure, actions);
+    });
 }
 
 // Whether all rows of the usual action array are inside the space, without a branch a row.
@@ -128,7 +137,7 @@ void philox_words(const u32* counter, const u32* key, u32* out) {
 
 }  // namespace
 
-extern const HostLevel host_level = {step_any_batch,   reset_batch,     mask_batch,
+extern const HostLevel host_level = {step_any_batch,   reset_batch,     mask_batch,  counterfactual_batch,
                                      first_bad_action, physics_columns, philox_words};
 
 }  // namespace FOX_NAMESPACE

@@ -4,16 +4,18 @@
 // barrier is enough. Indices are 64-bit; a batch need not be a multiple of the block.
 #include "batch.cuh"
 
-// Stops and targets are compiled in for the environments that have them.
-#ifndef FOX_EXITS
-#define FOX_EXITS false
+// Groups of rules are compiled in for the environments that use them.
+#ifndef FOX_RULES
+#define FOX_RULES RULES_NONE
 #endif
 
 namespace FOX_NAMESPACE {
 
 enum : i32 {
     BLOCK = 128,
-    QUIET_BLOCKS = FOX_EXITS ? 4 : 5,  // resident blocks a multiprocessor that the learner's step is compiled for
+    QUIET_BLOCKS = FOX_RULES == RULES_NONE
+        ? 5
+        : 4,  // resident blocks a multiprocessor that the learner's step is compiled for
     WARP = 32,
     GROUP = 16,                       // observations whose loads are in flight together
     ACCOUNT_STRIDE = OBS_ACCOUNT + 1  // odd, to avoid bank conflicts
@@ -72,21 +74,30 @@ __device__ __forceinline__ void observe_block(const Batch& batch, const Work& wo
 template <bool WITH_INFO, bool MANY>
 __device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions) {
     observe_block<MANY>(batch, [&](i64 env, const TradedMarket& market, f32* account) {
-        return advance<WITH_INFO, FOX_EXITS>(batch, market, env, actions, account);
+        return advance<WITH_INFO, FOX_RULES>(batch, market, env, actions, account);
     });
 }
 
 template <bool MANY>
 __device__ __forceinline__ void reset_block(const Batch& batch, const ResetRequest& request) {
     observe_block<MANY>(batch, [&](i64 env, const TradedMarket& market, f32* account) {
-        return reset(batch, market, env, request, account);
+        return reset<FOX_RULES>(batch, market, env, request, account);
     });
 }
 
 template <bool MANY>
 __device__ __forceinline__ void mask_block(const Batch& batch, i32 exposures, u8* out) {
     const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
-    if (env < batch.num_envs) write_env_mask(batch, market_of<MANY>(batch, env), env, exposures != 0, out);
+    if (env < batch.num_envs) write_env_mask<FOX_RULES>(batch, market_of<MANY>(batch, env), env, exposures != 0, out);
+}
+
+// One thread a counterfactual, the eight of an environment beside each other.
+template <bool MANY>
+__device__ __forceinline__ void counterfactual_block(const Batch& batch, const Actions& actions) {
+    const i64 thread = (i64)blockIdx.x * BLOCK + threadIdx.x, env = thread / 8;
+    if (env < batch.num_envs) {
+        evaluate_exposure<FOX_RULES>(batch, market_of<MANY>(batch, env), env, (i32)(thread % 8), actions);
+    }
 }
 
 // The *_quiet kernels are the step of a learner that asks for no info: fewer live values, so more warps fit a
@@ -117,6 +128,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK) fox_masks(const Batch batch,
 }
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_masks_markets(const Batch batch, const i32 exposures, u8* out) {
     mask_block<true>(batch, exposures, out);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_counterfactual(const Batch batch, const Actions actions) {
+    counterfactual_block<false>(batch, actions);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    fox_counterfactual_markets(const Batch batch, const Actions actions) {
+    counterfactual_block<true>(batch, actions);
 }
 
 extern "C" __global__ void fox_set_knob(f64* knobs, const i32 index, const f64 value) { knobs[index] = value; }

@@ -21,7 +21,9 @@ FOX_FN void begin_episode(EnvState& s, i64 forced_start, const EnvParams& p) {
     s.entry = s.costs_paid = s.last_r = 0.0;
     s.trade_equity = s.trade_net = s.trade_risk = s.trade_costs = s.trade_mae = s.trade_mfe = 0.0;
     s.stop = s.stop_distance = s.target = 0.0;
-    s.lots = s.trade_max_lots = s.bars_in_trade = s.trade_count = s.win_count = 0;
+    s.pending_exposure = s.pending_close = s.flat_price = 0.0;
+    s.pending = 0;
+    s.lots_today = s.lots = s.trade_max_lots = s.bars_in_trade = s.trade_count = s.win_count = 0;
     s.done = 0;
 }
 
@@ -30,8 +32,9 @@ struct EpisodeEnd {
     bool truncated;
 };
 
+template <u32 RULES>
 FOX_FN EpisodeEnd end_of_episode(EnvState& s, StepInfo& info, const MarketRow& bar, i64 bars, const Costs& c,
-                                 const Booking& b) {
+                                 const Booking<RULES>& b) {
     const EnvParams& p = b.params;
     const bool ruined = equity_at(s, bar.close, p) <= p.floor_equity;
     const bool over = (i64)s.bar + 1 >= bars || (p.horizon > 0 && s.bar - s.start_bar >= p.horizon);

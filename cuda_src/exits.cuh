@@ -12,7 +12,8 @@
 // The path inside a bar is unknown, so the stop comes before a resting exit, the target before an order that adds. An order
 // that adds between the open and the stop is passed on the way to it: it is filled first and stopped out with the rest.
 // What a stop or a target closed is not opened again in the same bar: the rest of the agent's order is cancelled. After a
-// resting entry the stop is live in that bar, the target is not. A bar without volume trades neither.
+// resting entry the stop is live in that bar, the target is not. A bar without volume, or locked on the side of the exit,
+// trades neither.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -23,24 +24,22 @@
 
 namespace FOX_NAMESPACE {
 
-FOX_FN f64 ceil_of(f64 x) { return -floor_of(-x); }
-
-FOX_FN f64 stop_multiple(i32 side, const EnvParams& p) { return side > 0 ? p.trail_long : p.trail_short; }
-
 FOX_FN f64 protective_level(i32 side, f64 price, f64 distance) {
     return side > 0 ? floor_of(price - distance) : ceil_of(price + distance);
 }
 
-FOX_FN void set_exits(EnvState& s, f64 fill_price, const Booking& b) {
+template <u32 RULES>
+FOX_FN void set_exits(EnvState& s, f64 fill_price, const Booking<RULES>& b) {
     const i32 side = sign_of(s.lots);
     const f64 reach = b.params.target_atr * b.atr;
-    s.stop_distance = stop_multiple(side, b.params) * b.atr;
+    s.stop_distance = stop_multiple(side, b.knobs) * b.atr;
     s.stop = protective_level(side, fill_price, s.stop_distance);
     s.target = side > 0 ? ceil_of(fill_price + reach) : floor_of(fill_price - reach);
 }
 
 // Book the agent's fill; whether a trade began with it.
-FOX_FN bool book_agent_fill(EnvState& s, StepInfo& info, const Fill& f, const Booking& b) {
+template <u32 RULES>
+FOX_FN bool book_agent_fill(EnvState& s, StepInfo& info, const Fill& f, const Booking<RULES>& b) {
     const i32 side_before = sign_of(s.lots);
     book_fill(s, info, f, EXIT_REASON_AGENT, b);
     const bool began = s.lots != 0 && sign_of(s.lots) != side_before;
@@ -49,24 +48,26 @@ FOX_FN bool book_agent_fill(EnvState& s, StepInfo& info, const Fill& f, const Bo
 }
 
 FOX_FN bool stop_touched(const EnvState& s, const MarketRow& bar, const EnvParams& p) {
-    if (s.lots == 0 || s.stop_distance <= 0.0 || (p.has_volume && bar.volume <= 0.0)) return false;
+    if (s.stop_distance <= 0.0 || !can_close(s, bar, p)) return false;
     return s.lots > 0 ? bar.low <= s.stop : bar.high >= s.stop;
 }
 
-FOX_FN void book_stop(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking& b) {
+template <u32 RULES>
+FOX_FN void book_stop(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking<RULES>& b) {
     const f64 reference = s.lots > 0 ? min_of(s.stop, bar.open) : max_of(s.stop, bar.open);
     book_liquidation(s, info, reference, EXIT_REASON_STOP, c, b);
 }
 
 FOX_FN bool target_filled(const EnvState& s, const MarketRow& bar, const EnvParams& p) {
-    if (s.lots == 0 || p.target_atr <= 0.0 || (p.has_volume && bar.volume <= 0.0)) return false;
+    if (p.target_atr <= 0.0 || !can_close(s, bar, p)) return false;
     const f64 beyond = s.lots > 0 ? bar.high - s.target : s.target - bar.low;
     if (beyond != 0.0) return beyond > 0.0;
     const Philox draw = philox(s.key, s.stream, (u32)s.episode, (u32)(s.bar - s.start_bar), DRAW_TARGET);
     return uniform(draw) < p.queue_prob;
 }
 
-FOX_FN void book_target(EnvState& s, StepInfo& info, const Booking& b) {
+template <u32 RULES>
+FOX_FN void book_target(EnvState& s, StepInfo& info, const Booking<RULES>& b) {
     book_fill(s, info, {-s.lots, s.target, s.target, 0.0, true}, EXIT_REASON_TARGET, b);
 }
 
@@ -87,8 +88,9 @@ struct BarTrades {
     bool entered_resting;  // the open trade began inside the bar
 };
 
+template <u32 RULES>
 FOX_FN BarTrades trade_bar(EnvState& s, StepInfo& info, const Fill& fill, const MarketRow& bar, const Costs& c,
-                           const Booking& b) {
+                           const Booking<RULES>& b) {
     const Fill cancelled = fill.maker ? no_fill() : fill;
     if (!fill.maker) book_agent_fill(s, info, fill, b);
     if (stop_touched(s, bar, b.params)) {
@@ -120,8 +122,9 @@ FOX_FN void ratchet_stop(EnvState& s, f64 close) {
 }
 
 // Nothing is held over a session's end: the position is closed at the close of its last bar.
-FOX_FN void leave_session(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking& b) {
-    if (s.lots != 0 && (bar.flags & BAR_FLAG_SESSION_END)) {
+template <u32 RULES>
+FOX_FN void leave_session(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking<RULES>& b) {
+    if ((bar.flags & BAR_FLAG_SESSION_END) && can_close(s, bar, b.params)) {
         book_liquidation(s, info, bar.close, EXIT_REASON_SESSION, c, b);
     }
 }

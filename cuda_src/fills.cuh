@@ -8,7 +8,8 @@
 //            filled with probability queue_prob; no spread, no impact, maker fee, buys share
 //            rho V clamp((limit - L + 1) / (H - L + 1), 0, 1), sells mirrored
 //
-// Limit and IOC orders do not survive a session gap. Data without volume have no participation limit.
+// Limit and IOC orders do not survive a session gap unless they are good till cancelled. Data without volume have no
+// participation limit. A bar locked at a price limit sells nothing at the upper one and buys nothing at the lower one.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -28,16 +29,26 @@ struct Fill {
 
 FOX_FN Fill no_fill() { return {0, 0.0, 0.0, 0.0, false}; }
 
+// Whether an order of this side can trade in the bar at all.
+FOX_FN bool can_trade(i32 side, const MarketRow& bar, const EnvParams& p) {
+    if (p.has_volume && bar.volume <= 0.0) return false;
+    return !(bar.flags & (side > 0 ? BAR_FLAG_LOCKED_UP : BAR_FLAG_LOCKED_DOWN));
+}
+
+// Whether the open position can be closed in the bar.
+FOX_FN bool can_close(const EnvState& s, const MarketRow& bar, const EnvParams& p) {
+    return s.lots != 0 && can_trade(-sign_of(s.lots), bar, p);
+}
+
 // Lots that a share of the bar's volume allows, for an order of `wanted` > 0 lots.
-FOX_FN i32 lots_within_share(i32 wanted, f64 share, const MarketRow& bar, const EnvParams& p) {
-    if (!p.has_volume) return wanted;
-    if (bar.volume <= 0.0) return 0;
-    return whole_lots(share, 1, wanted, p);
+FOX_FN i32 lots_within_share(i32 side, i32 wanted, f64 share, const MarketRow& bar, const EnvParams& p) {
+    if (!can_trade(side, bar, p)) return 0;
+    return p.has_volume ? whole_lots(share, 1, wanted, p) : wanted;
 }
 
 FOX_FN Fill taker_fill(i32 lots, f64 share, const MarketRow& bar, const Costs& c, const EnvParams& p) {
     const i32 side = sign_of(lots);
-    const i32 n = lots_within_share(absolute(lots), share, bar, p);
+    const i32 n = lots_within_share(side, absolute(lots), share, bar, p);
     if (n == 0) return no_fill();
     return {side * n, bar.open + (f64)side * taker_slippage(c, contracts_of(n, p)), bar.open, c.half_spread, false};
 }
@@ -49,29 +60,30 @@ FOX_FN Fill resting_fill(i32 lots, f64 limit, f64 share, const MarketRow& bar, f
     const bool filled = beyond > 0.0 || (beyond == 0.0 && queue_draw < p.queue_prob);
     if (!filled) return no_fill();
     const f64 reach = clamp((beyond + 1.0) / (bar.high - bar.low + 1.0), 0.0, 1.0);
-    const i32 n = lots_within_share(absolute(lots), share * reach, bar, p);
+    const i32 n = lots_within_share(side, absolute(lots), share * reach, bar, p);
     return n == 0 ? no_fill() : Fill{side * n, limit, limit, 0.0, true};
 }
 
-FOX_FN Fill limit_fill(const Order& q, f64 share, const EnvState& s, const MarketRow& decision, const MarketRow& bar,
+FOX_FN Fill limit_fill(const Order& q, f64 share, const EnvState& s, f64 decided_at, const MarketRow& bar,
                        const Costs& c, const EnvParams& p) {
     const i32 side = sign_of(q.lots);
     const f64 offset = p.limit_offset.at[q.urgency];
-    const f64 limit = side > 0 ? floor_of(decision.close - offset) : -floor_of(-(decision.close + offset));
+    const f64 limit = side > 0 ? floor_of(decided_at - offset) : ceil_of(decided_at + offset);
     const Fill taker = taker_fill(q.lots, share, bar, c, p);
     if (taker.lots != 0 && (f64)side * (limit - taker.price) >= 0.0) return taker;
     const Philox draw = philox(s.key, s.stream, (u32)s.episode, (u32)(s.bar - s.start_bar), DRAW_QUEUE);
     return resting_fill(q.lots, limit, share, bar, uniform(draw), p);
 }
 
-FOX_FN Fill fill_order(const Order& q, const EnvState& s, const MarketRow& decision, const MarketRow& bar,
+// The fill of an order decided at the close `decided_at`, with or without a session gap before the execution bar.
+FOX_FN Fill fill_order(const Order& q, const EnvState& s, f64 decided_at, bool gap, const MarketRow& bar,
                        const Costs& c, const EnvParams& p) {
     if (q.lots == 0) return no_fill();
     const f64 share = p.participation.at[q.urgency] * bar.volume;
     if (q.type == ORDER_TYPE_MARKET) return taker_fill(q.lots, share, bar, c, p);
-    if (bar.flags & BAR_FLAG_GAP) return no_fill();
-    if (q.type == ORDER_TYPE_LIMIT) return limit_fill(q, share, s, decision, bar, c, p);
-    const f64 against = (f64)sign_of(q.lots) * (bar.open - decision.close);
+    if (gap && !p.good_till_cancelled) return no_fill();
+    if (q.type == ORDER_TYPE_LIMIT) return limit_fill(q, share, s, decided_at, bar, c, p);
+    const f64 against = (f64)sign_of(q.lots) * (bar.open - decided_at);
     if (against > p.ioc_tolerance.at[q.urgency]) return no_fill();
     return taker_fill(q.lots, 0.5 * share, bar, c, p);
 }

@@ -86,6 +86,10 @@ void fox_masks(const fox::Batch* batch, int exposures, unsigned char* out, int t
     chosen().level->masks(*batch, exposures, out, threads);
 }
 
+void fox_counterfactual(const fox::Batch* batch, const fox::Actions* actions, int threads) {
+    chosen().level->counterfactual(*batch, *actions, threads);
+}
+
 long long fox_first_bad_action(const fox::Actions* actions, long long num_envs) {
     return chosen().level->first_bad_action(*actions, num_envs);
 }

@@ -45,15 +45,59 @@ enum ExitReason : i32 {
     EXIT_REASON_EPISODE_END = 6,
     EXIT_REASON_FLOOR = 7
 };
-enum RewardMode : i32 { REWARD_MODE_RETURN = 0, REWARD_MODE_RISK = 1 };
+enum RewardMode : i32 { REWARD_MODE_RETURN = 0, REWARD_MODE_RISK = 1, REWARD_MODE_TRADE = 2 };
+
+// Terms of the trade reward, in the order of info.reward_components.
+enum RewardTerm : i32 {
+    REWARD_TERM_TRADE = 0,
+    REWARD_TERM_PATH = 1,
+    REWARD_TERM_MICRO = 2,
+    REWARD_TERM_CARRY = 3,
+    REWARD_TERM_OPPORTUNITY = 4,
+    REWARD_TERM_COUNT = 5
+};
 enum AutoresetMode : i32 { AUTORESET_MODE_NEXT_STEP = 0, AUTORESET_MODE_SAME_STEP = 1, AUTORESET_MODE_DISABLED = 2 };
 
 // Bits of MarketRow::flags.
-enum BarFlag : i32 { BAR_FLAG_GAP = 1, BAR_FLAG_SESSION_END = 2, BAR_FLAG_ROLL = 4 };
+enum BarFlag : i32 {
+    BAR_FLAG_GAP = 1,
+    BAR_FLAG_SESSION_END = 2,
+    BAR_FLAG_ROLL = 4,
+    BAR_FLAG_LOCKED_UP = 8,     // at the upper price limit: nobody sells
+    BAR_FLAG_LOCKED_DOWN = 16,  // at the lower price limit: nobody buys
+    BAR_FLAG_DAY_END = 32       // the last bar of a trading day
+};
 
-// Knobs: scalars in device memory, so that a captured CUDA graph sees a change. All three are training knobs: they
-// touch no money while exploration_scale is 0.
-enum Knob : i32 { KNOB_EXPLORATION_SCALE = 0, KNOB_SHAPING_SCALE = 1, KNOB_SABOTEUR_INTENSITY = 2, KNOB_COUNT = 3 };
+// Groups of rules with state of their own. A step is compiled with the groups that some account of the batch uses; an
+// account whose parameters switch a rule off is the same with and without it.
+enum Rules : u32 {
+    RULES_NONE = 0,
+    RULES_EXITS = 1,         // stops, targets, intrabar margin, session ends
+    RULES_KELLY = 2,         // the Kelly cap
+    RULES_LATENCY = 4,       // orders that are executed a bar later
+    RULES_TRADE_REWARD = 8,  // the trade reward
+    RULES_CLOSE_TODAY = 16,  // fees that depend on the day of the opening
+    RULES_ALL = 31
+};
+
+// Knobs: scalars in device memory, so that a captured CUDA graph sees a change. The physics knobs act in training and in
+// validation; the training knobs touch no money while exploration_scale is 0.
+enum Knob : i32 {
+    KNOB_EXPLORATION_SCALE = 0,   // training: x
+    KNOB_SHAPING_SCALE = 1,       // training: y
+    KNOB_SABOTEUR_INTENSITY = 2,  // training: share of the saboteur's draw
+    KNOB_KELLY_FLOOR = 3,         // physics: least Kelly fraction before safety
+    KNOB_KELLY_SAFETY = 4,        // physics: factor on the Kelly fraction
+    KNOB_TRAIL_SHORT = 5,         // physics: ATR multiples between a short trade and its trailing stop; 0: no stop
+    KNOB_TRAIL_LONG = 6,          // physics: the same of a long trade
+    KNOB_EARLY_EXIT_BARS = 7,     // training: T of the early-exit factor d / (d + T)
+    KNOB_WEIGHT_TRADE = 8,        // training: weights of the terms of the trade reward, in the order of RewardTerm
+    KNOB_WEIGHT_PATH = 9,
+    KNOB_WEIGHT_MICRO = 10,
+    KNOB_WEIGHT_CARRY = 11,
+    KNOB_WEIGHT_OPPORTUNITY = 12,
+    KNOB_COUNT = 13
+};
 
 // Words of the sticky error flags that a device batch raises at the next call.
 enum Fault : i32 { FAULT_BAD_ACTION = 0, FAULT_STEP_AFTER_END = 1, FAULT_COUNT = 2 };
@@ -81,20 +125,21 @@ enum Portfolio : i32 {
     PORTFOLIO_BARS_IN_TRADE = 3,     // bars / 100
     PORTFOLIO_DRAWDOWN = 4,          // equity / peak equity - 1
     PORTFOLIO_EQUITY_RATIO = 5,      // equity / initial cash - 1
-    PORTFOLIO_KELLY_CAP = 6,         // zero until Kelly sizing exists
+    PORTFOLIO_KELLY_CAP = 6,         // Kelly fraction in force, 0 without the Kelly cap
     PORTFOLIO_MARGIN_USE = 7,        // maintenance margin in use / equity
     PORTFOLIO_STOP_DISTANCE = 8,     // (close - stop) / ATR towards profit, 0 without a stop
     PORTFOLIO_LAST_TRADE_R = 9,      // R-multiple of the last finished trade of the episode
     PORTFOLIO_WIN_RATE = 10,         // (wins + 1) / (trades + 2) - 1/2
     PORTFOLIO_COSTS_PAID = 11,       // 100 * costs of the episode / initial cash
-    PORTFOLIO_MIN_HOLD_LEFT = 12,    // zero until minimum holding exists
+    PORTFOLIO_MIN_HOLD_LEFT = 12,    // bars that the trade is still too young for / min_hold_bars
     PORTFOLIO_TRADES = 13,           // finished trades / 100
     PORTFOLIO_TRADE_MAE_R = 14,      // worst open P&L of the trade / its risk
     PORTFOLIO_TRADE_MFE_R = 15,      // best open P&L of the trade / its risk
     PORTFOLIO_ENTRY_DISTANCE = 16,   // (close - average entry) / ATR
     PORTFOLIO_TRADE_RETURN = 17,     // 100 * open and realised P&L of the trade / equity
     PORTFOLIO_MARGIN_HEADROOM = 18,  // lots that initial margin allows / max_position, at most 1
-    PORTFOLIO_USED = 19,             // entries from here to 31 are zero
+    PORTFOLIO_ORDER_UNDER_WAY = 19,  // lots of an order not executed yet / max_position
+    PORTFOLIO_USED = 20,             // entries from here to 31 are zero
     PORTFOLIO_SIZE = 32
 };
 enum Context : i32 {
@@ -120,19 +165,24 @@ enum Context : i32 {
     X(f64, fee_per_side, "money per contract and side")                                                         \
     X(f64, fee_rate, "fraction of the notional per side")                                                       \
     X(f64, maker_fee, "money per contract and side of a resting fill")                                          \
-    X(f64, initial_margin, "money per contract; 0 means no cap")                                                \
-    X(f64, maintenance_margin, "money per contract; 0 means no liquidation")                                    \
+    X(f64, initial_margin, "money per contract during the day; 0 means no cap")                                 \
+    X(f64, maintenance_margin, "money per contract during the day; 0 means no liquidation")                     \
+    X(f64, overnight_margin, "money per contract: the maintenance margin at the end of a trading day")          \
+    X(f64, today_fee, "money per contract of closing what was opened on the same trading day")                  \
+    X(f64, today_fee_rate, "fraction of the notional, likewise")                                                \
     X(f64x3, participation, "share of the bar's volume, by urgency")                                            \
     X(f64x3, limit_offset, "ticks, by urgency")                                                                 \
     X(f64x3, ioc_tolerance, "ticks, by urgency")                                                                \
     X(f64, queue_prob, "chance that a limit touched exactly is filled")                                         \
-    X(f64, risk_atr_short, "ATR multiples of a short trade that count as one R: its stop's, else risk_atr")     \
-    X(f64, risk_atr_long, "the same of a long trade")                                                           \
-    X(f64, trail_short, "ATR multiples between a short trade and its trailing stop; 0: no stop")                \
-    X(f64, trail_long, "the same of a long trade")                                                              \
+    X(f64, risk_atr, "ATR multiples that count as one R of a trade without a stop")                             \
     X(f64, target_atr, "ATR multiples between a trade and its profit target; 0: no target")                     \
-    X(f64, risk_unit, "money: the unit U of the risk reward")                                                   \
+    X(f64, risk_unit, "money: the unit U of the risk and the trade reward")                                     \
     X(f64, reward_scale, "factor of the return reward")                                                         \
+    X(f64, loss_cap, "U: least trade reward of one trade")                                                      \
+    X(f64, gain_cap, "U: greatest trade reward of one trade")                                                   \
+    X(f64, path_band, "U: drawdown of a trade that the path term leaves free")                                  \
+    X(f64, carry_price, "U: the carry term of a bar with a position and no order")                              \
+    X(f64, floor_penalty, "U: taken off the trade reward where the capital floor ends an episode")              \
     X(f64, saboteur_low, "least cost factor of an exploring episode")                                           \
     X(f64, saboteur_high, "greatest cost factor of an exploring episode")                                       \
     X(i32, max_lots, "position limit in lots")                                                                  \
@@ -143,6 +193,12 @@ enum Context : i32 {
     X(i32, autoreset_mode, "an AutoresetMode")                                                                  \
     X(i32, has_volume, "0: no participation limit and no impact")                                               \
     X(i32, close_at_end, "1: sell at the last mark when an episode ends")                                       \
+    X(i32, good_till_cancelled, "1: limit and IOC orders survive a session gap")                                \
+    X(i32, close_today, "1: today_fee and today_fee_rate hold for closing what was opened on the same trading day") \
+    X(i32, min_hold, "bars that a trade is to be held")                                                         \
+    X(i32, hard_hold, "1: orders in a younger trade are ignored; 0: only the trade reward sees them")           \
+    X(i32, kelly, "1: the Kelly cap limits what an order may open")                                             \
+    X(i32, latency, "1: an order is executed one bar later")                                                    \
     X(i32, intrabar_margin, "1: maintenance is checked at the bar's adverse extreme too")                       \
     X(i32, flat_at_session_end, "1: nothing is held over a session's end")
 
@@ -188,6 +244,25 @@ enum Context : i32 {
     X(f64, stop_distance, "ticks: k * ATR at the trade's entry; 0: no stop")   \
     X(f64, target, "ticks: profit target")
 
+// Record of finished trades for the Kelly cap: kept over episodes, cleared by seeding (kelly.cuh).
+#define FOX_KELLY_STATE_FIELDS(X)                                              \
+    X(f64, kelly_wins, "decayed number of winning trades")                     \
+    X(f64, kelly_losses, "decayed number of trades that made nothing or less") \
+    X(f64, kelly_gain, "decayed sum of winning trade returns")                 \
+    X(f64, kelly_loss, "decayed sum of the sizes of losing trade returns")
+
+// The order under way, of accounts with latency (latency.cuh).
+#define FOX_LATENCY_STATE_FIELDS(X)                                                           \
+    X(f64, pending_exposure, "|target| of the order under way as a fraction of max_position") \
+    X(f64, pending_close, "ticks: the close that it was decided at")                          \
+    X(u32, pending, "its side, type and urgency; 0: no order is under way")
+
+// What the trade reward remembers (reward.cuh).
+#define FOX_REWARD_STATE_FIELDS(X) X(f64, flat_price, "ticks: the price at which the account became flat")
+
+// What fees that depend on the day of the opening remember (ledger.cuh).
+#define FOX_TODAY_STATE_FIELDS(X) X(i32, lots_today, "lots of the open position that were opened on this trading day")
+
 // Fields that only the beginning of an episode changes.
 #define FOX_EPISODE_STATE_FIELDS(X)                                                           \
     X(f64, cost_draw, "saboteur factor u drawn for this episode")                             \
@@ -196,7 +271,10 @@ enum Context : i32 {
     X(u32, stream, "environment word of the random counter")                                  \
     X(u64, key, "random key: splitmix64 of the seed")
 
-#define FOX_STATE_FIELDS(X) FOX_STEP_STATE_FIELDS(X) FOX_EXIT_STATE_FIELDS(X) FOX_EPISODE_STATE_FIELDS(X)
+#define FOX_STATE_FIELDS(X)                                                               \
+    FOX_STEP_STATE_FIELDS(X) FOX_EXIT_STATE_FIELDS(X) FOX_KELLY_STATE_FIELDS(X)           \
+    FOX_LATENCY_STATE_FIELDS(X) FOX_REWARD_STATE_FIELDS(X) FOX_TODAY_STATE_FIELDS(X)      \
+    FOX_EPISODE_STATE_FIELDS(X)
 
 // ---- outputs: one array a field; a null pointer means that nobody asked for it --------------------------------------
 #define FOX_INFO_FIELDS(X)                                                                          \
@@ -219,7 +297,15 @@ enum Context : i32 {
     X(i8, order_status, "an OrderStatus")                                                           \
     X(i8, trade_closed, "trades ended in this step")                                                \
     X(i8, exit_reason, "an ExitReason")                                                             \
-    X(u32, branch_active, "four bytes, one a branch: 1 where it had an effect")
+    X(u32, branch_active, "four bytes, one a branch: 1 where it had an effect")                     \
+    X(f32x5, reward_components, "weighted terms of the trade reward, in the order of RewardTerm")
+
+// ---- counterfactuals: what each of the eight exposures would have led to, one row an environment ----------------------
+#define FOX_COUNTERFACTUAL_FIELDS(X)                                          \
+    X(f32, reward, "(N, 8)")                                                  \
+    X(u8, terminated, "(N, 8)")                                               \
+    X(u8, truncated, "(N, 8)")                                                \
+    X(f32, account, "(N, 8, OBS_ACCOUNT): the account's part of the next observation")
 
 // ---- trade ledger: the last `capacity` trades of every environment --------------------------------------------------
 #define FOX_TRADE_FIELDS(X)                                                      \
@@ -256,12 +342,17 @@ struct StateArrays {
 };
 struct StepInfo {
     FOX_INFO_FIELDS(FOX_MEMBER)
+    f64 trade_reward;  // U: the trade term of the trades ended in this step (reward.cuh)
+    f64 missed;        // U: the opportunity term of the trades begun in this step
 };
 struct InfoArrays {
     FOX_INFO_FIELDS(FOX_POINTER)
 };
 struct TradeRecord {
     FOX_TRADE_FIELDS(FOX_MEMBER)
+};
+struct CounterfactualArrays {
+    FOX_COUNTERFACTUAL_FIELDS(FOX_POINTER)
 };
 
 // A market and the parameters of the accounts that trade it.
@@ -284,7 +375,7 @@ struct TradedMarket {
     X(const i32*, market_of, "(N,) index into markets, with them")                      \
     X(const f64*, knobs, "(KNOB_COUNT,)")                                               \
     X(u32*, faults, "(FAULT_COUNT,) sticky flags")                                      \
-    X(i64, exits, "1: some account has exits that its agent does not ask for") \
+    X(i64, rules, "Rules that some account uses")                                       \
     X(i64, num_envs, "N")                                                               \
     X(StateArrays, state, "arrays of N")                                                \
     X(f32*, obs, "(N, OBS_SIZE)")                                                       \
@@ -295,6 +386,7 @@ struct TradedMarket {
     X(u8*, truncated, "(N,)")                                                           \
     X(InfoArrays, info, "arrays of N, or null")                                         \
     X(InfoArrays, final_info, "the same for episodes that ended in SAME_STEP mode")     \
+    X(CounterfactualArrays, counterfactual, "arrays of N, or null")                     \
     X(TradeRecord*, ledger, "(N, ledger_capacity), or null")                            \
     X(i64, ledger_capacity, "trades kept per environment")
 

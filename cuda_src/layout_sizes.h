@@ -5,9 +5,16 @@
 namespace FOX_NAMESPACE {
 
 inline i32 structure_sizes(i64* out, i32 capacity) {
-    const i64 sizes[] = {sizeof(EnvParams),  sizeof(MarketRow),   sizeof(StateArrays),
-                         sizeof(InfoArrays), sizeof(TradeRecord), sizeof(TradedMarket),
-                         sizeof(Batch),      sizeof(Actions),     sizeof(ResetRequest)};
+    const i64 sizes[] = {sizeof(EnvParams),
+                         sizeof(MarketRow),
+                         sizeof(StateArrays),
+                         sizeof(InfoArrays),
+                         sizeof(CounterfactualArrays),
+                         sizeof(TradeRecord),
+                         sizeof(TradedMarket),
+                         sizeof(Batch),
+                         sizeof(Actions),
+                         sizeof(ResetRequest)};
     const i32 count = (i32)(sizeof(sizes) / sizeof(sizes[0]));
     for (i32 i = 0; i < count && i < capacity; ++i) out[i] = sizes[i];
     return count;

@@ -5,17 +5,23 @@
 //              size changes inside it are none. Return = net P&L / equity at its start;
 //              R = net P&L / sum over opening fills of k * ATR_t * n * tick value
 //   a flip     is one order booked as a closing and an opening part at one price
+//   today      where the contract has a fee of its own for closing what the same trading day opened, lots of earlier days
+//              are closed first
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
 #include "fills.cuh"
+#include "kelly.cuh"
 #include "layout.cuh"
+#include "reward.cuh"
 
 namespace FOX_NAMESPACE {
 
 // What every booking of one step shares.
+template <u32 RULES>
 struct Booking {
     const EnvParams& params;
+    const f64* knobs;
     f64 equity;           // money at the decision close: the start of a trade that opens now
     f64 atr;              // ticks, of the decision bar
     i32 bar;              // index of the execution bar
@@ -23,7 +29,8 @@ struct Booking {
     i64 capacity;
 };
 
-FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const Booking& b) {
+template <u32 RULES>
+FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const Booking<RULES>& b) {
     const f64 pnl = s.trade_net;
     const f64 trade_return = pnl / s.trade_equity;
     const f64 r = pnl / s.trade_risk;
@@ -50,6 +57,11 @@ FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const 
     info.trade_r = r;
     info.trade_bars = (f64)s.bars_in_trade;
     info.exit_reason = (i8)reason;
+    if (RULES & RULES_KELLY) record_for_kelly(s, trade_return);
+    if (RULES & RULES_TRADE_REWARD) {
+        info.trade_reward += trade_term(pnl, s.bars_in_trade, reason, b.params, b.knobs);
+        s.flat_price = price;
+    }
     s.last_r = r;
     s.trade_count += 1;
     s.win_count += pnl > 0.0;
@@ -57,22 +69,35 @@ FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const 
     s.entry = 0.0;
 }
 
-FOX_FN void begin_trade(EnvState& s, const Booking& b) {
+template <u32 RULES>
+FOX_FN void begin_trade(EnvState& s, StepInfo& info, i32 side, f64 price, const Booking<RULES>& b) {
+    if (RULES & RULES_TRADE_REWARD) info.missed += missed_move(side, price, s.flat_price, b.params);
+    if (RULES & RULES_CLOSE_TODAY) s.lots_today = 0;
     s.trade_equity = b.equity;
     s.trade_net = s.trade_risk = s.trade_costs = s.trade_mae = s.trade_mfe = 0.0;
     s.trade_max_lots = 0;
     s.bars_in_trade = 0;
 }
 
+// Fees of closing `n` > 0 lots of the open position at a price, where `fee_each` is the ordinary fee of a contract.
+template <u32 RULES>
+FOX_FN f64 closing_fees(const EnvState& s, i32 n, f64 price, f64 fee_each, const EnvParams& p) {
+    if (!(RULES & RULES_CLOSE_TODAY) || !p.close_today) return contracts_of(n, p) * fee_each;
+    const i32 today = max_of(n - (absolute(s.lots) - s.lots_today), 0);
+    const f64 today_each = p.today_fee + p.today_fee_rate * absolute(price) * p.tick_value;
+    return contracts_of(n - today, p) * fee_each + contracts_of(today, p) * today_each;
+}
+
 // Realise `n` > 0 lots of the open position; the position keeps its average entry.
-FOX_FN void book_closing(EnvState& s, StepInfo& info, i32 n, const Fill& f, i32 reason, f64 fee_each, f64 cost_each,
-                         const Booking& b) {
+template <u32 RULES>
+FOX_FN void book_closing(EnvState& s, StepInfo& info, i32 n, const Fill& f, i32 reason, f64 fees, f64 slippage_each,
+                         const Booking<RULES>& b) {
     const f64 contracts = contracts_of(n, b.params);
     const f64 realised = contracts * (f.price - s.entry) * (f64)sign_of(s.lots) * b.params.tick_value;
-    const f64 fees = contracts * fee_each;
     s.cash += realised - fees;
     s.trade_net += realised - fees;
-    s.trade_costs += contracts * cost_each;
+    s.trade_costs += fees + contracts * slippage_each;
+    if (RULES & RULES_CLOSE_TODAY) s.lots_today = min_of(s.lots_today, absolute(s.lots) - n);
     if (n == absolute(s.lots)) {
         end_trade(s, info, f.price, reason, b);
         s.lots = 0;
@@ -82,38 +107,45 @@ FOX_FN void book_closing(EnvState& s, StepInfo& info, i32 n, const Fill& f, i32 
 }
 
 // Add `n` > 0 lots on `side` to a flat position or to one of the same side.
-FOX_FN void book_opening(EnvState& s, i32 side, i32 n, const Fill& f, f64 fee_each, f64 cost_each, const Booking& b) {
-    if (s.lots == 0) begin_trade(s, b);
+template <u32 RULES>
+FOX_FN void book_opening(EnvState& s, StepInfo& info, i32 side, i32 n, const Fill& f, f64 fees, f64 slippage_each,
+                         const Booking<RULES>& b) {
+    if (s.lots == 0) begin_trade(s, info, side, f.price, b);
     const f64 held = contracts_of(absolute(s.lots), b.params), added = contracts_of(n, b.params);
     s.entry = (held * s.entry + added * f.price) / (held + added);
     s.lots += side * n;
-    const f64 fees = added * fee_each;
+    if (RULES & RULES_CLOSE_TODAY) s.lots_today += n;
     s.cash -= fees;
     s.trade_net -= fees;
-    s.trade_costs += added * cost_each;
-    s.trade_risk += risk_multiple(side, b.params) * b.atr * added * b.params.tick_value;
+    s.trade_costs += fees + added * slippage_each;
+    s.trade_risk += risk_multiple(side, b.params, b.knobs) * b.atr * added * b.params.tick_value;
     s.trade_max_lots = max_of(s.trade_max_lots, absolute(s.lots));
 }
 
-FOX_FN void book_fill(EnvState& s, StepInfo& info, const Fill& f, i32 reason, const Booking& b) {
+template <u32 RULES>
+FOX_FN void book_fill(EnvState& s, StepInfo& info, const Fill& f, i32 reason, const Booking<RULES>& b) {
     if (f.lots == 0) return;
     const i32 side = sign_of(f.lots);
     const i32 closing = side * sign_of(s.lots) < 0 ? min_of(absolute(f.lots), absolute(s.lots)) : 0;
     const i32 opening = absolute(f.lots) - closing;
     const f64 fee_each = fee_per_contract(f.price, f.maker, b.params);
-    const f64 cost_each = fee_each + (f.price - f.reference) * (f64)side * b.params.tick_value;
-    const f64 contracts = contracts_of(absolute(f.lots), b.params);
-    info.fees += contracts * fee_each;
-    info.cost += contracts * cost_each;
+    const f64 slippage_each = (f.price - f.reference) * (f64)side * b.params.tick_value;
     const f64 spread_each = f.spread * b.params.tick_value;
+    const f64 contracts = contracts_of(absolute(f.lots), b.params);
+    const f64 closing_fee = closing > 0 ? closing_fees<RULES>(s, closing, f.price, fee_each, b.params) : 0.0;
+    const f64 opening_fee = contracts_of(opening, b.params) * fee_each;
+    info.fees += closing_fee + opening_fee;
+    info.cost += closing_fee + opening_fee + contracts * slippage_each;
     info.spread_cost += contracts * spread_each;
-    info.impact_cost += contracts * (cost_each - fee_each - spread_each);
-    if (closing > 0) book_closing(s, info, closing, f, reason, fee_each, cost_each, b);
-    if (opening > 0) book_opening(s, side, opening, f, fee_each, cost_each, b);
+    info.impact_cost += contracts * (slippage_each - spread_each);
+    if (closing > 0) book_closing(s, info, closing, f, reason, closing_fee, slippage_each, b);
+    if (opening > 0) book_opening(s, info, side, opening, f, opening_fee, slippage_each, b);
 }
 
 // Sell or cover the whole position at a reference price, paying the taker's costs: liquidations and episode ends.
-FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 reason, const Costs& c, const Booking& b) {
+template <u32 RULES>
+FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 reason, const Costs& c,
+                             const Booking<RULES>& b) {
     const f64 slippage = taker_slippage(c, contracts_of(absolute(s.lots), b.params));
     const Fill f = {-s.lots, reference - (f64)sign_of(s.lots) * slippage, reference, c.half_spread, false};
     book_fill(s, info, f, reason, b);

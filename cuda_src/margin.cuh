@@ -1,13 +1,22 @@
 // Maintenance margin: equity below maintenance * |position| is liquidated at market cost, at the close or already at the
-// bar's adverse extreme. Without a maintenance margin nothing is: a debt is then the capital floor's matter.
+// bar's adverse extreme. At the close of a trading day's last bar the overnight margin is asked for, else the day's. Without a
+// maintenance margin nothing is: a debt is then the capital floor's matter. A bar that cannot be traded in (no volume, or
+// locked at a price limit) liquidates nothing; the next one does.
 #pragma once
 #include "ledger.cuh"
 
 namespace FOX_NAMESPACE {
 
-FOX_FN void enforce_maintenance(EnvState& s, StepInfo& info, f64 mark, const Costs& c, const Booking& b) {
-    const f64 required = b.params.maintenance_margin * contracts_of(absolute(s.lots), b.params);
-    if (required > 0.0 && equity_at(s, mark, b.params) < required) {
+// Money per contract that has to be there at the close of a bar.
+FOX_FN f64 maintenance_at_close(const MarketRow& bar, const EnvParams& p) {
+    return bar.flags & BAR_FLAG_DAY_END ? p.overnight_margin : p.maintenance_margin;
+}
+
+template <u32 RULES>
+FOX_FN void enforce_maintenance(EnvState& s, StepInfo& info, f64 per_contract, f64 mark, const MarketRow& bar,
+                                const Costs& c, const Booking<RULES>& b) {
+    const f64 required = per_contract * contracts_of(absolute(s.lots), b.params);
+    if (required > 0.0 && equity_at(s, mark, b.params) < required && can_close(s, bar, b.params)) {
         book_liquidation(s, info, mark, EXIT_REASON_MARGIN, c, b);
     }
 }

@@ -2,20 +2,22 @@
 //
 // When flat, Hold and Flat are one action; at the target, Hold and Long are. A direction is masked when all its sizes
 // ask for no order, or for what Flat asks for; a size when it asks for the same order as the next smaller one on both
-// sides.
+// sides. While an order is under way (latency.cuh) the position that an action will meet is open: all count as distinct.
 #pragma once
+#include "latency.cuh"
 #include "target.cuh"
 
 namespace FOX_NAMESPACE {
 
-FOX_FN i32 lots_asked(i64 direction, i64 magnitude, const EnvState& s, i32 cap, const EnvParams& p) {
+FOX_FN i32 lots_asked(i64 direction, i64 magnitude, const EnvState& s, const Cap& cap, const EnvParams& p) {
     const Intent a = branch_intent(direction, magnitude, ORDER_TYPE_MARKET, URGENCY_NORMAL);
     return order_for(a, 1.0, s, cap, p).lots;
 }
 
 // 13 bits: direction 0-3, magnitude 4-6, order 7-9, urgency 10-12.
-FOX_FN u32 branch_mask(const EnvState& s, i32 cap, const EnvParams& p) {
-    u32 mask = (1u << DIRECTION_HOLD) | (s.lots != 0 ? 1u << DIRECTION_FLAT : 0u) | (0x3fu << 7) | (1u << 4);
+FOX_FN u32 branch_mask(const EnvState& s, const Cap& cap, const EnvParams& p) {
+    const bool closes = lots_asked(DIRECTION_FLAT, MAGNITUDE_FULL, s, cap, p) != 0;
+    u32 mask = (1u << DIRECTION_HOLD) | (closes ? 1u << DIRECTION_FLAT : 0u) | (0x3fu << 7) | (1u << 4);
     for (i64 side = DIRECTION_SHORT; side <= DIRECTION_LONG; side += 2) {
         i32 smaller = lots_asked(side, MAGNITUDE_QUARTER, s, cap, p);
         bool any = smaller != 0 && smaller != -s.lots;
@@ -31,7 +33,7 @@ FOX_FN u32 branch_mask(const EnvState& s, i32 cap, const EnvParams& p) {
 }
 
 // 8 bits, one an exposure of the discrete action space; of equal orders the first counts, Hold before all.
-FOX_FN u32 exposure_mask(const EnvState& s, i32 cap, const EnvParams& p) {
+FOX_FN u32 exposure_mask(const EnvState& s, const Cap& cap, const EnvParams& p) {
     u32 mask = 1u << 3;
     i32 seen[8];
     for (i32 action = 0; action < 8; ++action) {
@@ -45,7 +47,7 @@ FOX_FN u32 exposure_mask(const EnvState& s, i32 cap, const EnvParams& p) {
 
 // Byte b: whether branch b of the action shaped the order. The magnitude counts when another one would have asked for another
 // order; the order type and the urgency count when there was an order to place.
-FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& before, i32 cap, f64 conviction,
+FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& before, const Cap& cap, f64 conviction,
                            const EnvParams& p) {
     u32 active = 1u;
     if (a.hold) return active;

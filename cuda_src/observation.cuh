@@ -6,6 +6,8 @@
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
+#include "kelly.cuh"
+#include "latency.cuh"
 #include "layout.cuh"
 #include "target.cuh"
 
@@ -18,18 +20,20 @@ FOX_FN f32 bounded(f32 x) {
 
 FOX_FN f32 ratio(f64 numerator, f64 denominator) { return bounded((f32)numerator / (f32)denominator); }
 
-FOX_FN void observe_position(f32* out, const EnvState& s, const MarketRow& now, f64 equity, const EnvParams& p) {
+FOX_FN void observe_position(f32* out, const EnvState& s, const MarketRow& now, f64 equity, const EnvParams& p,
+                             const f64* knobs) {
     const f64 contracts = contracts_of(absolute(s.lots), p), side = (f64)sign_of(s.lots);
     const f64 positive_equity = max_of(equity, 1.0), distance = now.close - s.entry;
     out[PORTFOLIO_POSITION] = ratio((f64)s.lots, (f64)p.max_lots);
     out[PORTFOLIO_SIDE] = (f32)side;
-    out[PORTFOLIO_UNREALIZED_R] = ratio(side * distance, risk_multiple(s.lots, p) * now.atr);
+    out[PORTFOLIO_UNREALIZED_R] = ratio(side * distance, risk_multiple(s.lots, p, knobs) * now.atr);
     out[PORTFOLIO_BARS_IN_TRADE] = bounded((f32)s.bars_in_trade * 0.01f);
     out[PORTFOLIO_MARGIN_USE] = ratio(p.maintenance_margin * contracts, positive_equity);
     out[PORTFOLIO_TRADE_MAE_R] = ratio(s.trade_mae, s.trade_risk);
     out[PORTFOLIO_TRADE_MFE_R] = ratio(s.trade_mfe, s.trade_risk);
     out[PORTFOLIO_ENTRY_DISTANCE] = ratio(distance, now.atr);
     out[PORTFOLIO_TRADE_RETURN] = ratio(100.0 * (s.trade_net + unrealised(s, now.close, p)), positive_equity);
+    if (p.min_hold > 0) out[PORTFOLIO_MIN_HOLD_LEFT] = ratio((f64)bars_to_hold(s, p), (f64)p.min_hold);
 }
 
 FOX_FN void observe_context(f32* out, const EnvState& s, const MarketRow& now, const EnvParams& p, const f64* knobs) {
@@ -42,14 +46,20 @@ FOX_FN void observe_context(f32* out, const EnvState& s, const MarketRow& now, c
     if (p.horizon > 0) out[CONTEXT_EPISODE_PROGRESS] = ratio((f64)(s.bar - s.start_bar), (f64)p.horizon);
 }
 
+template <u32 RULES>
 FOX_FN void observe_account(f32* out, const EnvState& s, const MarketRow& now, const EnvParams& p, const f64* knobs) {
     for (int i = 0; i < OBS_ACCOUNT; ++i) out[i] = 0.0f;
     const f64 equity = equity_at(s, now.close, p);
-    if (s.lots != 0) observe_position(out, s, now, equity, p);
+    if (s.lots != 0) observe_position(out, s, now, equity, p, knobs);
     out[PORTFOLIO_DRAWDOWN] = ratio(equity - s.peak_equity, s.peak_equity);
     out[PORTFOLIO_EQUITY_RATIO] = ratio(equity - p.initial_cash, p.initial_cash);
-    if (s.lots != 0 && s.stop_distance > 0.0) {
+    if ((RULES & RULES_EXITS) && s.lots != 0 && s.stop_distance > 0.0) {
         out[PORTFOLIO_STOP_DISTANCE] = ratio((f64)sign_of(s.lots) * (now.close - s.stop), now.atr);
+    }
+    if ((RULES & RULES_KELLY) && p.kelly) out[PORTFOLIO_KELLY_CAP] = bounded((f32)kelly_fraction(s, knobs));
+    if (RULES & RULES_LATENCY) {
+        const i32 under_way = target_lots(pending_intent(s), 1.0, s.lots, p) - s.lots;
+        out[PORTFOLIO_ORDER_UNDER_WAY] = ratio((f64)under_way, (f64)p.max_lots);
     }
     out[PORTFOLIO_LAST_TRADE_R] = bounded((f32)s.last_r);
     out[PORTFOLIO_WIN_RATE] = ratio((f64)s.win_count + 1.0, (f64)s.trade_count + 2.0) - 0.5f;

@@ -38,6 +38,9 @@ using u64 = unsigned long long;
 struct f64x3 {
     f64 at[3];
 };
+struct f32x5 {
+    f32 at[5];
+};
 
 FOX_FN f64 square_root(f64 x) {
 #ifdef __CUDACC_RTC__
@@ -54,6 +57,8 @@ FOX_FN f64 floor_of(f64 x) {
     return __builtin_floor(x);
 #endif
 }
+
+FOX_FN f64 ceil_of(f64 x) { return -floor_of(-x); }
 
 FOX_FN f64 min_of(f64 a, f64 b) { return a < b ? a : b; }
 FOX_FN f64 max_of(f64 a, f64 b) { return a > b ? a : b; }

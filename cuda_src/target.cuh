@@ -2,12 +2,14 @@
 //
 //   |target| = max(1 lot, m * L rounded half up to the lot), m = 1/4, 1/2, 1; Flat 0; Hold the position
 //   a conviction in [0, 1] multiplies m * L before rounding; conviction 0 asks for a flat position
-//   cap      = floor(equity_t / initial margin) in lots
+//   cap      = floor(equity_t / initial margin) in lots, or the Kelly cap where it is tighter
 //   same side  min(|target|, max(cap, |position|));  other side  min(|target|, cap)
 //
-// Caps limit what an order may open and never force a reduction.
+// Caps limit what an order may open and never force a reduction. With a hard minimum hold an order is ignored that would
+// be executed in a trade younger than min_hold bars.
 #pragma once
 #include "account.cuh"
+#include "kelly.cuh"
 #include "layout.cuh"
 
 namespace FOX_NAMESPACE {
@@ -27,7 +29,13 @@ struct Order {
     i32 lots;  // signed: target - position
     i32 type;
     i32 urgency;
-    i32 status;  // ORDER_STATUS_NONE, or the cap that cut the target
+    i32 status;  // ORDER_STATUS_NONE, or what cut the target
+};
+
+// Lots that may be open on a side, and the rule that says so.
+struct Cap {
+    i32 lots;
+    i32 status;
 };
 
 FOX_FN Intent hold_intent(bool invalid) { return {0, 0.0, ORDER_TYPE_MARKET, URGENCY_NORMAL, true, false, invalid}; }
@@ -75,14 +83,31 @@ FOX_FN i32 margin_cap(f64 equity, const EnvParams& p) {
     return whole_lots(equity / p.initial_margin, 0, p.max_lots, p);
 }
 
-// The order that brings the position to the target, where `cap` lots may be open on a side.
-FOX_FN Order order_for(const Intent& a, f64 conviction, const EnvState& s, i32 cap, const EnvParams& p) {
+// The tighter of the caps in force.
+template <u32 RULES>
+FOX_FN Cap position_cap(const EnvState& s, f64 equity, const EnvParams& p, const f64* knobs) {
+    const i32 margin = margin_cap(equity, p);
+    if (!(RULES & RULES_KELLY) || !p.kelly) return {margin, ORDER_STATUS_MARGIN};
+    const i32 kelly = kelly_cap(s, p, knobs);
+    return kelly < margin ? Cap{kelly, ORDER_STATUS_KELLY} : Cap{margin, ORDER_STATUS_MARGIN};
+}
+
+// Bars that the open trade is still too young for an exit decided now.
+FOX_FN i32 bars_to_hold(const EnvState& s, const EnvParams& p) {
+    return s.lots != 0 ? max_of(p.min_hold - (s.bars_in_trade + 1), 0) : 0;
+}
+
+// The order that brings the position to the target.
+FOX_FN Order order_for(const Intent& a, f64 conviction, const EnvState& s, const Cap& cap, const EnvParams& p) {
     const i32 wanted = target_lots(a, conviction, s.lots, p);
+    if (p.hard_hold && wanted != s.lots && bars_to_hold(s, p) > 0) {
+        return {0, a.order_type, a.urgency, ORDER_STATUS_MIN_HOLD};
+    }
     const bool same_side = (i64)wanted * s.lots > 0;
-    const i32 allowed = min_of(absolute(wanted), same_side ? max_of(cap, absolute(s.lots)) : cap);
+    const i32 allowed = min_of(absolute(wanted), same_side ? max_of(cap.lots, absolute(s.lots)) : cap.lots);
     const i32 target = sign_of(wanted) * allowed;
     const bool cut = allowed < absolute(wanted);
-    const i32 status = a.invalid ? ORDER_STATUS_INVALID : (cut ? ORDER_STATUS_MARGIN : ORDER_STATUS_NONE);
+    const i32 status = a.invalid ? (i32)ORDER_STATUS_INVALID : (cut ? cap.status : (i32)ORDER_STATUS_NONE);
     return {target - s.lots, a.order_type, a.urgency, status};
 }
 

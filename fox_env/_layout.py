@@ -26,7 +26,8 @@ __all__ = [
     "Batch",
     "Context",
     "Direction",
-    "EXIT_STATE_FIELDS",
+    "COUNTERFACTUAL_FIELDS",
+    "CounterfactualArrays",
     "EnvParams",
     "ExitReason",
     "Fault",
@@ -41,6 +42,9 @@ __all__ = [
     "Portfolio",
     "ResetRequest",
     "RewardMode",
+    "RewardTerm",
+    "Rules",
+    "RULE_STATE_FIELDS",
     "STATE_FIELDS",
     "STRUCTURES",
     "StateArrays",
@@ -73,6 +77,7 @@ _C_TYPES: dict[str, Any] = {
     "i64": ctypes.c_int64,
     "u64": ctypes.c_uint64,
     "f64x3": ctypes.c_double * 3,
+    "f32x5": ctypes.c_float * 5,
 }
 
 
@@ -127,8 +132,10 @@ ActionFormat = _enum("ActionFormat")
 OrderStatus = _enum("OrderStatus")
 ExitReason = _enum("ExitReason")
 RewardMode = _enum("RewardMode")
+RewardTerm = _enum("RewardTerm")
 AutoresetMode = _enum("AutoresetMode")
 BarFlag = _enum("BarFlag")
+Rules = _enum("Rules")
 Knob = _enum("Knob")
 Fault = _enum("Fault")
 Observation = _enum("Observation")
@@ -137,16 +144,25 @@ Context = _enum("Context")
 
 ACTION_BRANCHES = (len(Direction), len(Magnitude), len(OrderType), len(Urgency))
 
-_STATE = ("STEP_STATE", "EXIT_STATE", "EPISODE_STATE")
+_RULE_STATE = {
+    "EXITS": "EXIT_STATE",
+    "KELLY": "KELLY_STATE",
+    "LATENCY": "LATENCY_STATE",
+    "TRADE_REWARD": "REWARD_STATE",
+    "CLOSE_TODAY": "TODAY_STATE",
+}
+_STATE = ("STEP_STATE", *_RULE_STATE.values(), "EPISODE_STATE")
 
 EnvParams = _values("PARAM", "EnvParams")
 StateArrays = _pointers("StateArrays", *_STATE)
 InfoArrays = _pointers("InfoArrays", "INFO")
+CounterfactualArrays = _pointers("CounterfactualArrays", "COUNTERFACTUAL")
 MARKET_ROW = _dtype(_values("MARKET_ROW", "MarketRow"))
 TRADE_RECORD = _dtype(_values("TRADE", "TradeRecord"))
 STATE_FIELDS = {name: dtype for part in _STATE for name, dtype in _numpy_fields(part).items()}
-EXIT_STATE_FIELDS = _numpy_fields("EXIT_STATE")
+RULE_STATE_FIELDS = {Rules[rule]: _numpy_fields(fields) for rule, fields in _RULE_STATE.items()}
 INFO_FIELDS = _numpy_fields("INFO")
+COUNTERFACTUAL_FIELDS = _numpy_fields("COUNTERFACTUAL")
 
 
 def _mixed(name: str, struct: str, nested: dict[str, Any]) -> Any:
@@ -157,7 +173,14 @@ def _mixed(name: str, struct: str, nested: dict[str, Any]) -> Any:
 
 TradedMarket = _mixed("MARKET", "TradedMarket", {"EnvParams": EnvParams})
 Batch = _mixed(
-    "BATCH", "Batch", {"TradedMarket": TradedMarket, "StateArrays": StateArrays, "InfoArrays": InfoArrays}
+    "BATCH",
+    "Batch",
+    {
+        "TradedMarket": TradedMarket,
+        "StateArrays": StateArrays,
+        "InfoArrays": InfoArrays,
+        "CounterfactualArrays": CounterfactualArrays,
+    },
 )
 Actions = _structure(
     "Actions", [("values", ctypes.c_void_p), ("format", ctypes.c_int32), ("conviction", ctypes.c_void_p)]
@@ -171,6 +194,7 @@ STRUCTURES: dict[str, int] = {
     "MarketRow": MARKET_ROW.itemsize,
     "StateArrays": ctypes.sizeof(StateArrays),
     "InfoArrays": ctypes.sizeof(InfoArrays),
+    "CounterfactualArrays": ctypes.sizeof(CounterfactualArrays),
     "TradeRecord": TRADE_RECORD.itemsize,
     "TradedMarket": ctypes.sizeof(TradedMarket),
     "Batch": ctypes.sizeof(Batch),

@@ -80,6 +80,8 @@ def library() -> ctypes.CDLL:
     lib.fox_reset.restype = None
     lib.fox_masks.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32]
     lib.fox_masks.restype = None
+    lib.fox_counterfactual.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
+    lib.fox_counterfactual.restype = None
     lib.fox_physics_columns.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 6]
     lib.fox_physics_columns.restype = None
     lib.fox_philox.argtypes = [ctypes.c_void_p] * 3

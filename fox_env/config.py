@@ -16,20 +16,7 @@ from fox_env.errors import ConfigError
 __all__ = ["EnvConfig"]
 
 _SMALLEST, _LARGEST = 1e-15, 1e15
-_REWARDS = ("return", "risk")
-
-# Options of the public surface whose physics is not built yet: only the value that switches them off is accepted.
-_NOT_BUILT: dict[str, str] = {
-    "latency_bars": "a delay between decision and execution",
-    "kelly": "Kelly sizing",
-    "kelly_floor": "Kelly sizing",
-    "kelly_safety": "Kelly sizing",
-    "min_hold_bars": "a minimum holding time",
-    "min_hold": "a minimum holding time",
-    "loss_cap": "the trade reward",
-    "gain_cap": "the trade reward",
-    "counterfactual": "counterfactual outcomes",
-}
+_REWARDS = ("return", "risk", "trade")
 
 
 @dataclass(frozen=True)
@@ -42,7 +29,7 @@ class EnvConfig:
     Raises
     ------
     ConfigError
-        If a value is out of range or of the wrong type, or asks for a rule that is not built yet.
+        If a value is out of range or of the wrong type, or two options contradict each other.
 
     Examples
     --------
@@ -61,7 +48,7 @@ class EnvConfig:
     capital_floor: float = 0.5
     """Fraction of initial_cash; equity at or below it ends the episode."""
     latency_bars: int = 0
-    """Bars between decision and execution beyond the next bar (only 0 so far)."""
+    """Bars between decision and execution beyond the next bar: 0 or 1."""
     half_spread_ticks: float = 0.5
     """Ticks paid on each side by an order that takes."""
     fee_per_side: float | None = None
@@ -80,16 +67,18 @@ class EnvConfig:
     """Ticks that the open may lie beyond the close for an IOC order, by urgency."""
     queue_prob: float = 0.25
     """Probability that a limit order touched exactly is filled."""
+    gtc: bool = False
+    """Limit and IOC orders are good till cancelled: a session gap before the execution bar does not cancel them."""
     kelly: bool = False
-    """Kelly cap on the position (only False so far)."""
+    """Limit what an order may open to a fraction of max_position that the account's own trades justify."""
     kelly_floor: float = 0.25
-    """Least Kelly cap as a fraction of max_position (only the default so far)."""
+    """Least Kelly fraction, before kelly_safety; a knob."""
     kelly_safety: float = 1.0
-    """Factor on the Kelly cap (only the default so far)."""
+    """Factor in [0, 1] on the Kelly fraction; a knob."""
     margin: Literal[False, "close", "intrabar"] = "close"
     """Maintenance checked at the ``close`` or at a bar's adverse extreme too (``intrabar``); False: no margin."""
     trail_atr: tuple[float | None, float | None] = (None, None)
-    """ATR multiples, (short, long), between a trade's entry or best close and its trailing stop; None: no stop."""
+    """ATR multiples, (short, long), between a trade's entry or best close and its trailing stop; None: none; knobs."""
     profit_target_atr: float | None = None
     """ATR multiples between a trade's entry and its profit target; None: no target."""
     risk_atr: float = 2.0
@@ -99,47 +88,54 @@ class EnvConfig:
     flat_at_session_end: bool = False
     """Close the position at the close of a session's last bar, at market cost."""
     min_hold_bars: int = 0
-    """Bars a trade must be held (only 0 so far)."""
-    min_hold: str = "soft"
-    """How the minimum holding time acts (only the default so far)."""
+    """Bars that a trade is to be held."""
+    min_hold: Literal["soft", "hard"] = "soft"
+    """``hard``: the agent's orders in a younger trade are ignored; ``soft``: only the trade reward sees it."""
     close_at_end: bool = False
-    """Sell at the last mark, at market cost, when an episode ends; otherwise an open position is valued at the mark."""
-    reward: Literal["return", "risk"] = "return"
-    """``return``: step_return * reward_scale; ``risk``: equity change / risk_unit."""
+    """Sell at the last mark, at market cost, when an episode ends; otherwise an open position is valued at the mark.
+    Always on with ``reward="trade"``."""
+    reward: Literal["return", "risk", "trade"] = "return"
+    """``return``: step_return * reward_scale; ``risk``: equity change / risk_unit; ``trade``: paid where trades end."""
     reward_scale: float = 100.0
     """Factor of the return reward; 100 makes it percent."""
     loss_cap: float = -10.0
-    """Bound of the trade reward (only the default so far)."""
+    """Least trade reward of one trade, in risk units."""
     gain_cap: float = 5.0
-    """Bound of the trade reward (only the default so far)."""
+    """Greatest trade reward of one trade, in risk units."""
+    reward_weights: tuple[float, float, float, float, float] = (1.0, 0.1, 0.0, 0.1, 0.0)
+    """Weights of the trade reward's terms: trade, path, micro, carry, opportunity; 0 switches a term off; knobs."""
+    early_exit_bars: float = 50.0
+    """Bars T of the factor d / (d + T) by which a winner ended d bars before min_hold_bars is paid less; a knob."""
+    path_band: float = 1.0
+    """Risk units of an open trade's drawdown that the path term leaves free."""
+    carry_price: float = 0.01
+    """Risk units that the carry term takes for a bar with a position and no order."""
+    floor_penalty: float = 0.0
+    """Risk units taken off the trade reward where the capital floor ends an episode, times shaping_scale."""
     exploration_scale: float = 0.0
     """x in [0, 1]: strength of the cost saboteur; 0 in validation."""
     shaping_scale: float = 0.0
-    """y in [0, 1]: strength of reward shaping; 0 in validation. The rewards built so far have no shaping terms."""
+    """y in [0, 1]: strength of the trade reward's shaping terms; 0 in validation."""
     saboteur: tuple[float, float] = (1.0, 1.0)
     """Range of the cost factor drawn for each exploring episode."""
     counterfactual: bool = False
-    """Also evaluate the actions not taken (only False so far)."""
+    """Also give what each of the eight exposures would have led to (``info["counterfactual_reward"]``, ...)."""
     random_start: bool = True
     """Draw the first decision bar of an episode; False starts at the market's first ready bar."""
     validate_actions: bool = True
     """Refuse host actions outside the action space before the step; False lets them act as Hold and report later."""
 
     def __post_init__(self) -> None:
-        for name, rule in _NOT_BUILT.items():
-            default = type(self).__dataclass_fields__[name].default
-            value = getattr(self, name)
-            if (tuple(value) if isinstance(value, list) else value) != default:
-                raise ConfigError(
-                    f"EnvConfig.{name}={value!r}: {rule} is not built yet; use {name}={default!r}"
-                )
         for name in ("participation", "limit_offset_ticks", "ioc_tolerance_ticks"):
             object.__setattr__(self, name, self._numbers(name, 3))
         object.__setattr__(self, "saboteur", self._numbers("saboteur", 2))
+        object.__setattr__(self, "reward_weights", self._numbers("reward_weights", 5))
         self._check_exits()
         self._check_numbers()
         self._check_choices()
         self._check_lots()
+        if self.reward == "trade":
+            object.__setattr__(self, "close_at_end", True)
 
     def _numbers(self, name: str, count: int) -> tuple[float, ...]:
         value = getattr(self, name)
@@ -180,11 +176,23 @@ class EnvConfig:
         )
 
     def _check_numbers(self) -> None:
-        above_zero = ("initial_cash", "max_position", "lot", "risk_atr", "reward_scale")
-        at_least_zero = ("half_spread_ticks", "impact_coef", "fee_per_side", "fee_rate")
-        fractions = ("capital_floor", "queue_prob", "exploration_scale", "shaping_scale")
+        above_zero = (
+            "initial_cash",
+            "max_position",
+            "lot",
+            "risk_atr",
+            "reward_scale",
+            "gain_cap",
+            "early_exit_bars",
+        )
+        at_least_zero = (
+            "half_spread_ticks", "impact_coef", "fee_per_side", "fee_rate", "path_band", "carry_price", "floor_penalty",
+        )  # fmt: skip
+        fractions = (
+            "capital_floor", "queue_prob", "exploration_scale", "shaping_scale", "kelly_floor", "kelly_safety",
+        )  # fmt: skip
         optional = ("fee_per_side", "fee_rate", "maker_fee", "risk_unit")
-        for name in dict.fromkeys((*above_zero, *at_least_zero, *fractions, *optional)):
+        for name in dict.fromkeys((*above_zero, *at_least_zero, *fractions, *optional, "loss_cap")):
             value = getattr(self, name)
             if name in optional and value is None:
                 continue
@@ -198,6 +206,16 @@ class EnvConfig:
                 raise ConfigError(f"EnvConfig.{name}={value!r} must lie between 0 and 1")
             self._check_sizes(name, value)
             object.__setattr__(self, name, float(value))
+        if self.loss_cap >= 0:
+            raise ConfigError(f"EnvConfig.loss_cap={self.loss_cap!r} must be below 0")
+        if self.early_exit_bars < 1:
+            raise ConfigError(f"EnvConfig.early_exit_bars={self.early_exit_bars!r} must be at least 1")
+        if not _is_integer(self.latency_bars) or self.latency_bars not in (0, 1):
+            raise ConfigError(f"EnvConfig.latency_bars={self.latency_bars!r} must be 0 or 1")
+        if not _is_integer(self.min_hold_bars) or not 0 <= self.min_hold_bars < 2**30:
+            raise ConfigError(
+                f"EnvConfig.min_hold_bars={self.min_hold_bars!r} must be a whole number of bars from 0"
+            )
         if self.horizon is not None and not (_is_integer(self.horizon) and 1 <= self.horizon < 2**31):
             raise ConfigError(
                 f"EnvConfig.horizon={self.horizon!r} must be None or a whole number of steps from 1"
@@ -217,9 +235,17 @@ class EnvConfig:
             raise ConfigError(f"EnvConfig.reward={self.reward!r} must be one of {', '.join(_REWARDS)}")
         if self.margin is not False and self.margin not in ("close", "intrabar"):
             raise ConfigError(f"EnvConfig.margin={self.margin!r} must be False, 'close' or 'intrabar'")
-        for name in ("close_at_end", "flat_at_session_end", "random_start", "validate_actions"):
+        if self.min_hold not in ("soft", "hard"):
+            raise ConfigError(f"EnvConfig.min_hold={self.min_hold!r} must be 'soft' or 'hard'")
+        switches = ("gtc", "kelly", "close_at_end", "flat_at_session_end", "counterfactual", "random_start")
+        for name in (*switches, "validate_actions"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"EnvConfig.{name}={getattr(self, name)!r} must be True or False")
+        if self.counterfactual and self.latency_bars:
+            raise ConfigError(
+                "EnvConfig.counterfactual=True with latency_bars=1: an action has no effect within its own step, so "
+                "there is nothing to compare; use latency_bars=0"
+            )
 
     def _check_lots(self) -> None:
         lots = self.max_position / self.lot

@@ -29,6 +29,9 @@ ROLL_RULES = ("volume", "open_interest", "calendar")
 _SHIPPED = Path(__file__).with_name("contracts.toml")
 _POSITIVE = ("tick_size", "multiplier")
 _NON_NEGATIVE = ("fee_per_side", "fee_rate", "initial_margin", "maintenance_margin")
+_OPTIONAL_NON_NEGATIVE = (
+    "close_today_fee", "close_today_rate", "day_initial_margin", "day_maintenance_margin",
+)  # fmt: skip
 _TEXT = ("symbol", "currency", "timezone", "session")
 _OPTIONAL_TEXT = ("name", "exchange", "months", "expiry", "margin_date", "source")
 _NUMBERED_NAMES = frozenset(("SHFE", "INE", "DCE", "CZCE", "CFFEX", "GFEX"))
@@ -57,6 +60,12 @@ class ContractSpec:
         Commission as a fraction of the notional, per side; added to ``fee_per_side``.
     maker_fee : float or None
         Commission per contract of a resting fill, in money; negative: a rebate; None: ``fee_per_side``.
+    close_today_fee, close_today_rate : float or None
+        Commission per contract in money, and as a fraction of the notional, of closing what was opened on the same
+        trading day; lots of earlier days are closed first. None: ``fee_per_side`` and ``fee_rate``.
+    day_initial_margin, day_maintenance_margin : float or None
+        Margins per contract within a trading day; at the day's last bar ``maintenance_margin`` is asked for. None:
+        the margins above hold all day.
     currency : str
         Currency of every money amount here.
     timezone : str
@@ -93,6 +102,10 @@ class ContractSpec:
     maintenance_margin: float = 0.0
     fee_rate: float = 0.0
     maker_fee: float | None = None
+    close_today_fee: float | None = None
+    close_today_rate: float | None = None
+    day_initial_margin: float | None = None
+    day_maintenance_margin: float | None = None
     currency: str = "USD"
     timezone: str = "America/Chicago"
     session: str = "CME_EQUITY"
@@ -116,15 +129,16 @@ class ContractSpec:
     def _check_numbers(self) -> None:
         for name in (*_POSITIVE, *_NON_NEGATIVE):
             object.__setattr__(self, name, self._number(name))
-        if self.maker_fee is not None:
-            object.__setattr__(self, "maker_fee", self._number("maker_fee"))
+        optional = [name for name in _OPTIONAL_NON_NEGATIVE if getattr(self, name) is not None]
+        for name in (*optional, *(["maker_fee"] if self.maker_fee is not None else [])):
+            object.__setattr__(self, name, self._number(name))
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 value = getattr(self, name)
                 raise ConfigError(
                     f"ContractSpec {self.symbol!r}: {name} must be greater than 0, got {value:g}."
                 )
-        for name in _NON_NEGATIVE:
+        for name in (*_NON_NEGATIVE, *optional):
             if getattr(self, name) < 0:
                 value = getattr(self, name)
                 raise ConfigError(
@@ -134,6 +148,16 @@ class ContractSpec:
             raise ConfigError(
                 f"ContractSpec {self.symbol!r}: maintenance_margin {self.maintenance_margin:g} exceeds "
                 f"initial_margin {self.initial_margin:g}, so a new position could be liquidated; lower it."
+            )
+        day = self.day_initial_margin, self.day_maintenance_margin
+        if (day[0] is None) != (day[1] is None):
+            raise ConfigError(
+                f"ContractSpec {self.symbol!r}: give both day_initial_margin and day_maintenance_margin, or neither."
+            )
+        if day[0] is not None and day[1] is not None and 0 < day[0] < day[1]:
+            raise ConfigError(
+                f"ContractSpec {self.symbol!r}: day_maintenance_margin {day[1]:g} exceeds "
+                f"day_initial_margin {day[0]:g}, so a new position could be liquidated; lower it."
             )
         if isinstance(self.roll_days, bool) or not isinstance(self.roll_days, int) or self.roll_days < 0:
             raise ConfigError(
@@ -184,6 +208,11 @@ class ContractSpec:
         if not math.isfinite(number):
             raise ConfigError(f"ContractSpec {self.symbol!r}: {name} must be a finite number, got {value!r}.")
         return number
+
+    @property
+    def closes_today_apart(self) -> bool:
+        """Whether closing what was opened on the same trading day has a fee of its own."""
+        return self.close_today_fee is not None or self.close_today_rate is not None
 
     @property
     def tick_value(self) -> float:

@@ -36,6 +36,10 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 def _terms(spec: ContractSpec, sources: list[str]) -> tuple[str, ...]:
     fees = [f"{spec.fee_per_side:g}"] if spec.fee_per_side else []
     fees += [f"{spec.fee_rate * 1e4:g} bp"] if spec.fee_rate else []
+    if spec.closes_today_apart:
+        today = [f"{spec.close_today_fee:g}"] if spec.close_today_fee else []
+        today += [f"{spec.close_today_rate * 1e4:g} bp"] if spec.close_today_rate else []
+        fees += [f"({' + '.join(today)} closing the same day)"]
     margins = [
         f"{margin:,.10g}" if margin else "none" for margin in (spec.initial_margin, spec.maintenance_margin)
     ]
@@ -45,7 +49,7 @@ def _terms(spec: ContractSpec, sources: list[str]) -> tuple[str, ...]:
         spec.exchange,
         f"{spec.tick_size:.9f}".rstrip("0").rstrip("."),
         f"{spec.tick_value:.10g} {spec.currency}",
-        " + ".join(fees),
+        " + ".join(fees).replace(" + (", " ("),
         *margins,
         f"{spec.margin_date} ({sources.index(spec.source) + 1})" if spec.source else "",
     )

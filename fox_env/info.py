@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EVENTS", "INFO_LEVELS", "LazyInfo", "build_info", "final_rows"]
+from fox_env import _layout
+from fox_env.config import EnvConfig
+
+__all__ = ["EVENTS", "INFO_LEVELS", "LazyInfo", "build_info", "final_rows", "info_fields"]
 
 INFO_LEVELS: dict[str, tuple[str, ...] | None] = {
     "none": (),
@@ -27,6 +30,14 @@ EVENTS = {
     "exit_reason": "trade_closed",
 }
 """Event field -> the field that is nonzero where the event happened; its mask. Other fields hold at every step."""
+
+
+def info_fields(level: str, config: EnvConfig) -> tuple[str, ...]:
+    """Names of the info arrays of a level; the components of the trade reward exist where that is the reward."""
+    fields = INFO_LEVELS[level]
+    if fields is not None:
+        return fields
+    return tuple(n for n in _layout.INFO_FIELDS if n != "reward_components" or config.reward == "trade")
 
 
 class LazyInfo(dict[str, Any]):
@@ -98,7 +109,10 @@ def build_info(
         Every field with its mask, and in SAME_STEP mode ``final_obs`` and ``final_info``: for NumPy where an episode
         ended, for torch always, so that nothing waits for the device.
     """
-    info = _with_masks(_named(arrays, "info."), _ones_like(terminated))
+    everywhere = _ones_like(terminated)
+    info = _with_masks(_named(arrays, "info."), everywhere)
+    for name, values in _named(arrays, "counterfactual.").items():
+        info[f"counterfactual_{name}"], info[f"_counterfactual_{name}"] = values, everywhere
     if final_obs is None:
         return info
     info["final_obs"], info["_final_obs"] = final_obs, ended

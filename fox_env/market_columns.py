@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fox_env import _native
 from fox_env._layout import BarFlag
 from fox_env.bars import PRICES, Bars
+from fox_env.calendars import trading_days
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
 from fox_env.features import FEATURES, N_RESERVED, RECORDED, Inputs
@@ -47,7 +48,8 @@ class MarketColumns:
         Ticks by which the new contract lies above the old one at its first bar; 0 elsewhere.
     flags : uint8 (T,)
         ``BarFlag`` bits: GAP at the first bar after a session break, SESSION_END at the last bar of a
-        session, ROLL at the first bar of a new contract.
+        session, DAY_END at the last bar of a trading day, ROLL at the first bar of a new contract, LOCKED_UP and
+        LOCKED_DOWN where the whole bar lies at the price limit of ``Bars.extra["upper_limit"]`` or ``["lower_limit"]``.
     """
 
     open: Float
@@ -137,8 +139,10 @@ def convert(bars: Bars, spec: ContractSpec, observe: Sequence[str] = ()) -> tupl
         },
         observed=_observed(bars, observe),
     )
-    flags = np.where(bars.gap, BarFlag.GAP, 0) | np.where(bars.session_end, BarFlag.SESSION_END, 0)
-    flags |= np.where(_rolled(bars), BarFlag.ROLL, 0)
+    flags = _locked(bars, ticks, spec)
+    flags |= np.where(bars.gap, int(BarFlag.GAP), 0) | np.where(bars.session_end, int(BarFlag.SESSION_END), 0)
+    flags |= np.where(_rolled(bars), int(BarFlag.ROLL), 0)
+    flags |= np.where(_day_ends(bars, spec), int(BarFlag.DAY_END), 0)
     columns = MarketColumns(
         **ticks,
         volume=traded,
@@ -161,6 +165,29 @@ def _rolled(bars: Bars) -> NDArray[np.bool_]:
     if "contract" in bars.extra:
         rolled[1:] |= np.diff(bars.extra["contract"]) != 0.0
     return rolled
+
+
+def _day_ends(bars: Bars, spec: ContractSpec) -> NDArray[np.bool_]:
+    """Return whether each bar is the last of a trading day; of the last bar of all nobody knows."""
+    day = trading_days(bars, spec)
+    ends = np.zeros(len(bars), dtype=np.bool_)
+    ends[:-1] = day[1:] != day[:-1]
+    return ends
+
+
+def _locked(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> NDArray[np.int64]:
+    """Return the flags of bars that lie at a price limit as a whole; a limit that is not finite is none."""
+    locked = np.zeros(len(bars), dtype=np.int64)
+    limits = {
+        name: to_ticks(bars.extra[name], spec.tick_size)
+        for name in ("upper_limit", "lower_limit")
+        if name in bars.extra
+    }
+    if "upper_limit" in limits:
+        locked |= np.where(ticks["low"] >= limits["upper_limit"], int(BarFlag.LOCKED_UP), 0)
+    if "lower_limit" in limits:
+        locked |= np.where(ticks["high"] <= limits["lower_limit"], int(BarFlag.LOCKED_DOWN), 0)
+    return locked
 
 
 def _refuse_absurd(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> None:

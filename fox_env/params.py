@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, DataError
 from fox_env.market import Market
 
-__all__ = ["make_params", "risk_unit", "seed_arrays", "seed_key"]
+__all__ = ["make_params", "risk_unit", "rules_in_use", "seed_arrays", "seed_key"]
 
 
 def risk_unit(market: Market, config: EnvConfig) -> float:
@@ -25,6 +25,18 @@ def risk_unit(market: Market, config: EnvConfig) -> float:
         return config.risk_unit
     mean_atr = float(market.columns.atr[market.first_ready :].mean())
     return config.risk_atr * mean_atr * config.max_position * market.contract.tick_value
+
+
+def rules_in_use(config: EnvConfig, markets: Iterable[Market]) -> int:
+    """``Rules`` bits (layout.cuh) of the groups of rules that accounts of these options and markets use."""
+    used = {
+        _layout.Rules.EXITS: config.has_exits,
+        _layout.Rules.KELLY: config.kelly,
+        _layout.Rules.LATENCY: config.latency_bars > 0,
+        _layout.Rules.TRADE_REWARD: config.reward == "trade",
+        _layout.Rules.CLOSE_TODAY: any(market.contract.closes_today_apart for market in markets),
+    }
+    return sum(int(rule) for rule, on in used.items() if on)
 
 
 def _starts(market: Market, config: EnvConfig) -> tuple[int, int]:
@@ -45,7 +57,11 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
         return otherwise if option is None else option
 
     fee = own(config.fee_per_side, contract.fee_per_side)
+    fee_rate = own(config.fee_rate, contract.fee_rate)
     maker = config.maker_fee if config.maker_fee is not None else own(contract.maker_fee, fee)
+    initial, maintenance = contract.initial_margin, contract.maintenance_margin
+    # Fees given by name are those of every fill: the contract's fee for closing on the same day goes with its others.
+    own_fees = config.fee_per_side is not None or config.fee_rate is not None
     return _layout.EnvParams(
         initial_cash=config.initial_cash,
         lot=config.lot,
@@ -55,21 +71,26 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
         half_spread=config.half_spread_ticks,
         impact_coef=config.impact_coef if market.has_volume else 0.0,
         fee_per_side=fee,
-        fee_rate=own(config.fee_rate, contract.fee_rate),
+        fee_rate=fee_rate,
         maker_fee=maker,
-        initial_margin=contract.initial_margin if config.margin else 0.0,
-        maintenance_margin=contract.maintenance_margin if config.margin else 0.0,
+        initial_margin=own(contract.day_initial_margin, initial) if config.margin else 0.0,
+        maintenance_margin=own(contract.day_maintenance_margin, maintenance) if config.margin else 0.0,
+        overnight_margin=maintenance if config.margin else 0.0,
+        today_fee=own(contract.close_today_fee, fee),
+        today_fee_rate=own(contract.close_today_rate, fee_rate),
         participation=config.participation,
         limit_offset=config.limit_offset_ticks,
         ioc_tolerance=config.ioc_tolerance_ticks,
         queue_prob=config.queue_prob,
-        risk_atr_short=own(config.trail_atr[0], config.risk_atr),
-        risk_atr_long=own(config.trail_atr[1], config.risk_atr),
-        trail_short=own(config.trail_atr[0], 0.0),
-        trail_long=own(config.trail_atr[1], 0.0),
+        risk_atr=config.risk_atr,
         target_atr=own(config.profit_target_atr, 0.0),
         risk_unit=risk_unit(market, config),
         reward_scale=config.reward_scale,
+        loss_cap=config.loss_cap,
+        gain_cap=config.gain_cap,
+        path_band=config.path_band,
+        carry_price=config.carry_price,
+        floor_penalty=config.floor_penalty,
         saboteur_low=config.saboteur[0],
         saboteur_high=config.saboteur[1],
         max_lots=config.max_lots,
@@ -80,6 +101,12 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
         autoreset_mode=autoreset_mode,
         has_volume=market.has_volume,
         close_at_end=config.close_at_end,
+        good_till_cancelled=config.gtc,
+        close_today=contract.closes_today_apart and not own_fees,
+        min_hold=config.min_hold_bars,
+        hard_hold=config.min_hold == "hard",
+        kelly=config.kelly,
+        latency=config.latency_bars,
         intrabar_margin=config.margin == "intrabar",
         flat_at_session_end=config.flat_at_session_end,
     )

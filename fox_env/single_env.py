@@ -11,7 +11,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from fox_env import _layout
 from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
 from fox_env.market import Market
@@ -29,7 +28,8 @@ _BATCH_ONLY = {
     "output",
     "threads",
 }
-_INFO = {name: f"info.{name}" for name in _layout.INFO_FIELDS}
+_INFO = {"info.": "", "counterfactual.": "counterfactual_"}
+"""Beginning of a slot's name -> beginning of the name in the info."""
 
 
 class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
@@ -82,6 +82,12 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
             render_mode=render_mode,
             **options,
         )
+        self._info_arrays: dict[str, NDArray[Any]] = {
+            key + slot.removeprefix(start): values
+            for start, key in _INFO.items()
+            for slot, values in self._batch.outputs.items()
+            if slot.startswith(start)
+        }
         self.observation_space = self._batch.single_observation_space
         self.action_space = self._batch.single_action_space
         self.render_mode = render_mode
@@ -117,8 +123,8 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
 
     def _info(self) -> dict[str, Any]:
         """The account's scalars and its four branch flags, read at once rather than through the batch's masks."""
-        outputs = self._batch.outputs
-        return {name: outputs[slot][0].tolist() for name, slot in _INFO.items()}
+        rows = {name: values[0] for name, values in self._info_arrays.items()}
+        return {name: row.tolist() if row.ndim < 2 else row.copy() for name, row in rows.items()}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Distinct legal actions of the present state: (13,) or (8,) bool."""

@@ -28,11 +28,12 @@ from fox_env.arguments import (
 from fox_env.backends import Backend, ClosedBackend, make_backend, resolve_backend
 from fox_env.backends.buffers import plan_buffers
 from fox_env.config import EnvConfig
-from fox_env.errors import ActionError, ConfigError, FoxError
-from fox_env.info import INFO_LEVELS, LazyInfo, build_info, final_rows
+from fox_env.errors import ActionError, FoxError
+from fox_env.info import LazyInfo, build_info, final_rows, info_fields
+from fox_env.knobs import KNOBS, check_knob, initial_knobs
 from fox_env.market import Market
 from fox_env.markets import resolve_markets
-from fox_env.params import make_params, seed_arrays
+from fox_env.params import make_params, rules_in_use, seed_arrays
 from fox_env.render import Recorder
 from fox_env.state import market_words, read_state, write_state
 from fox_env.trades import default_capacity, trades_frame
@@ -159,13 +160,12 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._torch = output == "torch"
         self._seed = seed
         self._needs_reset = True
-        fields = INFO_LEVELS[info_level]
         capacity = (
             default_capacity(num_envs, int(self._bars.max()), info_level)
             if trade_capacity is None
             else trade_capacity
         )
-        self._fields = tuple(_layout.INFO_FIELDS) if fields is None else fields
+        self._fields = info_fields(info_level, self.config)
         same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
         plan = plan_buffers(
             num_envs,
@@ -173,6 +173,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             same_step=same_step,
             final_info=info_level == "full",
             final_masks=same_step and self._torch and bool(self._fields) and action_type == "branches",
+            counterfactual=self.config.counterfactual,
             ledger_capacity=capacity,
         )
         params = [make_params(m, self.config, _MODES[self.autoreset_mode]) for m in self.markets]
@@ -182,15 +183,15 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             params,
             self.markets,
             self.market_of,
+            rules=rules_in_use(self.config, self.markets),
             torch_output=self._torch,
             threads=threads,
         )
         self.device = self._backend.device
         self._actions = ActionReader(self._backend, self.single_action_space, self.config.validate_actions)
-        self._knobs = dict.fromkeys((knob.name.lower() for knob in _layout.Knob if knob.name != "COUNT"), 0.0)
-        self.set_knob("exploration_scale", self.config.exploration_scale)
-        self.set_knob("shaping_scale", self.config.shaping_scale)
-        self.set_knob("saboteur_intensity", 1.0)
+        self._knobs: dict[str, float] = {}
+        for name, value in initial_knobs(self.config).items():
+            self.set_knob(name, value)
         self._recorder = (
             None if render_mode is None else Recorder([self.markets[m] for m in self.market_of], render_mode)
         )
@@ -299,7 +300,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     @property
     def knobs(self) -> dict[str, dict[str, Any]]:
         """Name -> kind (``physics`` acts in both modes, ``training`` only while training) and present value."""
-        return {name: {"kind": "training", "value": value} for name, value in self._knobs.items()}
+        return {name: {"kind": KNOBS[name].kind, "value": value} for name, value in self._knobs.items()}
 
     def set_knob(self, name: str, value: float) -> None:
         """Write a knob in device memory, in stream order; a captured CUDA graph sees it at its next launch.
@@ -307,14 +308,10 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         Raises
         ------
         ConfigError
-            For an unknown name or a value outside [0, 1].
+            For an unknown name, a value outside the knob's range, or a stop's distance where there are no stops.
         """
-        if name not in self._knobs:
-            raise ConfigError(f"unknown knob {name!r}; the knobs are {', '.join(self._knobs)}")
-        if not isinstance(value, (int, float, np.number)) or not 0.0 <= value <= 1.0:
-            raise ConfigError(f"knob {name}={value!r} must lie between 0 and 1")
-        self._knobs[name] = float(value)
-        self._backend.set_knob(_layout.Knob[name.upper()], float(value))
+        self._knobs[name] = check_knob(name, value, self.config)
+        self._backend.set_knob(_layout.Knob[name.upper()], self._knobs[name])
 
     def action_masks(self) -> Any:
         """Distinct legal actions of the present state: (N, 13) bool for branches, (N, 8) for exposures.
@@ -408,7 +405,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             ended = terminated | truncated
             final_obs = self._own(live["final_obs"]) if self._torch else final_rows(live["final_obs"], ended)
         info: dict[str, Any] = {}
-        if self._fields or final_obs is not None:
+        if self._fields or final_obs is not None or self.config.counterfactual:
             fields = backend.copy_info() if self._copy else backend.outputs
             masks = self._own(live["final_masks"]) if stepped and "final_masks" in live else None
             info = LazyInfo(lambda: build_info(fields(), terminated, ended, final_obs, masks))

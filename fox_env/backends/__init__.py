@@ -55,14 +55,20 @@ def make_backend(
     markets: Sequence[Market],
     market_of: NDArray[np.int32],
     *,
+    rules: int,
     torch_output: bool,
     threads: int | None,
 ) -> Backend:
-    """Allocate a batch on ``cpu`` or ``cuda``: one ``EnvParams`` a market, ``market_of`` (N,) indices of markets."""
+    """Allocate a batch on ``cpu`` or ``cuda``.
+
+    One ``EnvParams`` a market, ``market_of`` (N,) indices of markets, ``rules`` the ``Rules`` bits in use.
+    """
     if name == "cuda":
         from fox_env.backends.cuda import CudaBackend
 
-        return CudaBackend(plan, params, markets, market_of, torch_output=torch_output)
+        return CudaBackend(plan, params, markets, market_of, rules=rules, torch_output=torch_output)
     from fox_env.backends.cpu import CpuBackend
 
-    return CpuBackend(plan, params, markets, market_of, torch_output=torch_output, threads=threads)
+    return CpuBackend(
+        plan, params, markets, market_of, rules=rules, torch_output=torch_output, threads=threads
+    )

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from fox_env import _layout
 
-__all__ = ["BufferPlan", "Slot", "has_exits", "host_views", "make_batch", "plan_buffers"]
+__all__ = ["BufferPlan", "Slot", "host_views", "make_batch", "plan_buffers"]
 
 _ALIGNMENT = 256
 _OBS = int(_layout.Observation.SIZE)
+_EXPOSURES = 8
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class BufferPlan:
     @property
     def info(self) -> list[str]:
         """Names of the info arrays, which fill ``info_span``."""
-        return [name for name in self.outputs if name.startswith(("info.", "final_info."))]
+        return [name for name in self.outputs if name.startswith(("info.", "final_info.", "counterfactual."))]
 
     def named(self, prefix: str) -> dict[str, str]:
         """Field name -> slot name of the arrays that begin with ``prefix``."""
@@ -61,10 +62,21 @@ def _info_slots(prefix: str, fields: Iterable[str], num_envs: int) -> list[tuple
     """Slots of one group of info arrays; the four bytes of branch_active are read as four flags."""
     slots: list[tuple[str, Any, tuple[int, ...]]] = []
     for name in fields:
-        flags = name == "branch_active"
-        shape = (num_envs, len(_layout.ACTION_BRANCHES)) if flags else (num_envs,)
-        slots.append((f"{prefix}.{name}", np.bool_ if flags else _layout.INFO_FIELDS[name], shape))
+        if name == "branch_active":
+            dtype, shape = np.dtype(np.bool_), (len(_layout.ACTION_BRANCHES),)
+        else:
+            dtype, shape = _layout.INFO_FIELDS[name].base, _layout.INFO_FIELDS[name].shape
+        slots.append((f"{prefix}.{name}", dtype, (num_envs, *shape)))
     return slots
+
+
+def _counterfactual_slots(num_envs: int) -> list[tuple[str, Any, tuple[int, ...]]]:
+    shape = (num_envs, _EXPOSURES)
+    kinds = {"reward": np.float32, "terminated": np.bool_, "truncated": np.bool_, "account": np.float32}
+    shapes = {
+        name: (*shape, int(_layout.Observation.ACCOUNT)) if name == "account" else shape for name in kinds
+    }
+    return [(f"counterfactual.{name}", kinds[name], shapes[name]) for name in _layout.COUNTERFACTUAL_FIELDS]
 
 
 def plan_buffers(
@@ -74,6 +86,7 @@ def plan_buffers(
     same_step: bool,
     final_info: bool,
     final_masks: bool,
+    counterfactual: bool,
     ledger_capacity: int,
 ) -> BufferPlan:
     """Lay out the outputs (observation, reward, flags, info), then the state, the knobs and the trade ledger."""
@@ -91,6 +104,8 @@ def plan_buffers(
     info = _info_slots("info", fields, num_envs)
     if same_step and final_info:
         info += _info_slots("final_info", fields, num_envs)
+    if counterfactual:
+        info += _counterfactual_slots(num_envs)
     kept: list[tuple[str, Any, tuple[int, ...]]] = [
         (f"state.{name}", dtype, (num_envs,)) for name, dtype in _layout.STATE_FIELDS.items()
     ]
@@ -125,14 +140,6 @@ def host_views(
     return views
 
 
-def has_exits(params: Iterable[Any]) -> bool:
-    """Whether accounts of some of these ``EnvParams`` have exits that their agent does not ask for."""
-    return any(
-        own.trail_short or own.trail_long or own.target_atr or own.intrabar_margin or own.flat_at_session_end
-        for own in params
-    )
-
-
 def make_batch(
     plan: BufferPlan,
     address: Callable[[str], int],
@@ -141,7 +148,7 @@ def make_batch(
     markets: int | None,
     market_of: int | None,
     faults: int,
-    exits: bool,
+    rules: int,
 ) -> Any:
     """The ``Batch`` structure of layout.cuh.
 
@@ -157,8 +164,8 @@ def make_batch(
         Addresses of the table of markets and of the index into it, for a batch of several.
     faults
         Address of the fault words.
-    exits
-        Whether accounts have exits that their agent does not ask for.
+    rules
+        ``Rules`` bits of the groups of rules that accounts of the batch use.
     """
 
     def pointers(structure: Any, prefix: str) -> Any:
@@ -174,7 +181,7 @@ def make_batch(
         market_of=market_of,
         knobs=address("knobs"),
         faults=faults,
-        exits=exits,
+        rules=rules,
         num_envs=plan.num_envs,
         state=pointers(_layout.StateArrays, "state."),
         obs=address("obs"),
@@ -185,6 +192,7 @@ def make_batch(
         truncated=address("truncated"),
         info=pointers(_layout.InfoArrays, "info."),
         final_info=pointers(_layout.InfoArrays, "final_info."),
+        counterfactual=pointers(_layout.CounterfactualArrays, "counterfactual."),
         ledger=optional("ledger"),
         ledger_capacity=plan.ledger_capacity,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, has_exits, host_views, make_batch
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch
 from fox_env.backends.market_arrays import feature_table, market_rows, roll_gaps
 from fox_env.market import Market
 
@@ -30,6 +30,8 @@ class CpuBackend:
         The bars and features that the environments trade.
     market_of
         (N,) index of each environment's market.
+    rules
+        ``Rules`` bits of the groups of rules in use.
     torch_output
         Give torch tensors that share the memory instead of NumPy arrays.
     threads
@@ -45,6 +47,7 @@ class CpuBackend:
         markets: Sequence[Market],
         market_of: NDArray[np.int32],
         *,
+        rules: int,
         torch_output: bool,
         threads: int | None = None,
     ) -> None:
@@ -73,7 +76,7 @@ class CpuBackend:
             markets=ctypes.addressof(self._markets) if several else None,
             market_of=market_of.ctypes.data if several else None,
             faults=self._faults.ctypes.data,
-            exits=has_exits(params),
+            rules=rules,
         )
         self._batch_address = ctypes.addressof(self._batch)
         self._actions = _layout.Actions()
@@ -98,6 +101,8 @@ class CpuBackend:
 
     def step(self, actions: Any, action_format: int, conviction: Any | None) -> None:
         self._fill_actions(actions, action_format, conviction)
+        if self._batch.counterfactual.reward:
+            self._library.fox_counterfactual(self._batch_address, self._actions_address, self._threads)
         self._library.fox_step(self._batch_address, self._actions_address, self._threads)
 
     def reset(self, mask: Any | None, start: Any | None, keys: Any | None, streams: Any | None) -> None:

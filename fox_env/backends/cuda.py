@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, has_exits, host_views, make_batch
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch
 from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -27,7 +27,7 @@ from fox_env.market import Market
 __all__ = ["CudaBackend", "gpu_problem"]
 
 _BLOCK = 128  # threads; BLOCK in env_kernels.cu
-_BATCH_KERNELS = ("fox_step", "fox_step_quiet", "fox_reset", "fox_masks")
+_BATCH_KERNELS = ("fox_step", "fox_step_quiet", "fox_reset", "fox_masks", "fox_counterfactual")
 _KERNELS = (*_BATCH_KERNELS, *(f"{name}_markets" for name in _BATCH_KERNELS), "fox_set_knob")
 
 
@@ -53,13 +53,13 @@ def gpu_problem() -> str | None:
 
 
 @cache
-def _kernels(index: int, exits: bool) -> dict[str, Any]:
-    """Function handles of the kernels on one device, compiled with or without stops and targets."""
+def _kernels(index: int, rules: int) -> dict[str, Any]:
+    """Function handles of the kernels on one device, compiled with the groups of rules of these ``Rules`` bits."""
     from cuda.bindings import driver
     from cuda.core import Device
 
     arch, target = target_for(tuple(Device(index).compute_capability), supported_architectures())
-    code = compile_kernels(arch, target=target, exits=exits)
+    code = compile_kernels(arch, target=target, rules=rules)
     kernels = {name: code.get_kernel(name) for name in _KERNELS}
     handles: dict[str, Any] = {
         name: driver.CUfunction(int(kernel.handle)) for name, kernel in kernels.items()
@@ -103,6 +103,8 @@ class CudaBackend:
         The bars and features that the environments trade.
     market_of
         (N,) index of each environment's market.
+    rules
+        ``Rules`` bits of the groups of rules in use.
     torch_output
         Give CUDA tensors that share the memory; otherwise every step copies its outputs to the host and waits.
     """
@@ -114,6 +116,7 @@ class CudaBackend:
         markets: Sequence[Market],
         market_of: NDArray[np.int32],
         *,
+        rules: int,
         torch_output: bool,
     ) -> None:
         problem = gpu_problem()
@@ -148,18 +151,23 @@ class CudaBackend:
             markets=self._market_table[0].address if several else None,
             market_of=self._market_table[1].address if several else None,
             faults=self._faults.device_address,
-            exits=has_exits(params),
+            rules=rules,
         )
         self._actions = _layout.Actions()
         self._request = _layout.ResetRequest()
         self._knob = (ctypes.c_void_p(self._address("knobs")), ctypes.c_int32(), ctypes.c_double())
         with self._context:
-            kernels = _kernels(self._index, has_exits(params))
+            kernels = _kernels(self._index, rules)
         variant = "_markets" if several else ""
         step = "fox_step" if plan.named("info.") else "fox_step_quiet"
         self._launch_step = _Launcher(
             kernels[step + variant], plan.num_envs, _BLOCK, self._batch, self._actions
         )
+        self._launch_counterfactual = None
+        if "counterfactual.reward" in plan.slots:
+            self._launch_counterfactual = _Launcher(
+                kernels["fox_counterfactual" + variant], 8 * plan.num_envs, _BLOCK, self._batch, self._actions
+            )
         self._launch_reset = _Launcher(
             kernels["fox_reset" + variant], plan.num_envs, _BLOCK, self._batch, self._request
         )
@@ -234,6 +242,8 @@ class CudaBackend:
         self._actions.values = self._argument("actions", actions)
         self._actions.format = action_format
         self._actions.conviction = None if conviction is None else self._argument("conviction", conviction)
+        if self._launch_counterfactual is not None:
+            self._launch(self._launch_counterfactual)
         self._launch(self._launch_step)
         self._fetch()
 

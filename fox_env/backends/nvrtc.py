@@ -17,6 +17,7 @@ from fox_env.errors import BackendError
 
 __all__ = [
     "ARCHITECTURES",
+    "COMPILED_RULES",
     "KernelUse",
     "compile_kernels",
     "kernel_source",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+COMPILED_RULES = tuple(int(rules) for rules in (_layout.Rules.NONE, _layout.Rules.EXITS, _layout.Rules.ALL))
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 
@@ -48,14 +50,14 @@ def kernel_source() -> str:
     return f"{body}\n{sizes}\n"
 
 
-def options(arch: str, *, exits: bool = False, report: bool = False) -> Any:
+def options(arch: str, *, rules: int = 0, report: bool = False) -> Any:
     """NVRTC options of the arithmetic contract (platform.cuh), for ``arch`` such as ``sm_90``."""
     from cuda.core import ProgramOptions
 
     return ProgramOptions(
         std="c++17",
         arch=arch,
-        define_macro=[("FOX_EXITS", "true" if exits else "false")],
+        define_macro=[("FOX_RULES", f"{rules}u")],
         fma=False,
         prec_div=True,
         prec_sqrt=True,
@@ -68,11 +70,11 @@ def compile_kernels(
     arch: str,
     *,
     target: str = "cubin",
-    exits: bool = False,
+    rules: int = 0,
     cached: bool = True,
     log: io.StringIO | None = None,
 ) -> Any:
-    """Compile for ``arch`` to a cubin (or ``ptx``), with stops and targets where ``exits`` asks for them.
+    """Compile for ``arch`` to a cubin (or ``ptx``), with the groups of rules of these ``Rules`` bits.
 
     With ``cached`` the program cache on disk is used.
 
@@ -92,7 +94,7 @@ def compile_kernels(
         ) from error
     try:
         program = Program(
-            kernel_source(), code_type="c++", options=options(arch, exits=exits, report=log is not None)
+            kernel_source(), code_type="c++", options=options(arch, rules=rules, report=log is not None)
         )
         cache = FileStreamProgramCache() if cached and log is None else None
         return program.compile(target, logs=log, cache=cache)
@@ -164,24 +166,24 @@ class KernelUse:
     """What one kernel takes of a multiprocessor."""
 
     arch: str
-    exits: bool
+    rules: int
     kernel: str
     registers: int
     spill_bytes: int
     shared_bytes: int
 
 
-def kernel_use(arch: str, exits: bool) -> Iterator[KernelUse]:
-    """Compile for ``arch``, with or without stops and targets, and read the assembler's report."""
+def kernel_use(arch: str, rules: int) -> Iterator[KernelUse]:
+    """Compile for ``arch`` with these ``Rules`` bits, and read the assembler's report."""
     log = io.StringIO()
-    compile_kernels(arch, exits=exits, cached=False, log=log)
+    compile_kernels(arch, rules=rules, cached=False, log=log)
     for part in re.split(r"Compiling entry function '", log.getvalue())[1:]:
         registers = re.search(r"Used (\d+) registers", part)
         spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part)
         shared = re.search(r"(\d+) bytes smem", part)
         yield KernelUse(
             arch=arch,
-            exits=exits,
+            rules=rules,
             kernel=part.split("'", 1)[0],
             registers=int(registers.group(1)) if registers else 0,
             spill_bytes=sum(map(int, spills.groups())) if spills else 0,
@@ -191,14 +193,14 @@ def kernel_use(arch: str, exits: bool) -> Iterator[KernelUse]:
 
 def main() -> None:
     """Compile every kernel for every supported architecture and print what each takes."""
-    print(f"{'arch':8} {'kernel':22} {'exits':5} {'registers':>9} {'spills':>7} {'shared':>7}")
-    for arch, exits in itertools.product(ARCHITECTURES, (False, True)):
-        found = list(kernel_use(arch, exits))
+    print(f"{'arch':8} {'kernel':26} {'rules':>5} {'registers':>9} {'spills':>7} {'shared':>7}")
+    for arch, rules in itertools.product(ARCHITECTURES, COMPILED_RULES):
+        found = list(kernel_use(arch, rules))
         if not found:
             raise SystemExit(f"{arch}: NVRTC compiled, but its report names no kernel")
         for use in found:
             print(
-                f"{use.arch:8} {use.kernel:22} {'yes' if exits else 'no':5} {use.registers:9} {use.spill_bytes:7} "
+                f"{use.arch:8} {use.kernel:26} {rules:5} {use.registers:9} {use.spill_bytes:7} "
                 f"{use.shared_bytes:7}"
             )
 

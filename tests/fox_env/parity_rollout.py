@@ -26,6 +26,9 @@ EVERY = 1_000
 _SPEC = ContractSpec(
     "PAR", 0.25, 50.0, 2.0, initial_margin=1000.0, maintenance_margin=900.0, fee_rate=1e-5, maker_fee=1.0
 )
+_DAY_SPEC = dataclasses.replace(
+    _SPEC, day_initial_margin=500.0, day_maintenance_margin=400.0, close_today_fee=5.0, close_today_rate=3e-5
+)
 _CONFIG = EnvConfig(
     initial_cash=40_000.0,
     max_position=10.0,
@@ -45,6 +48,20 @@ CONFIGS = {
         flat_at_session_end=True,
         reward="return",
     ),
+    "orders": _CONFIG.replace(kelly=True, min_hold_bars=4, min_hold="hard", latency_bars=1, gtc=True),
+    "everything": _CONFIG.replace(
+        trail_atr=(1.5, 2.5),
+        profit_target_atr=2.0,
+        margin="intrabar",
+        flat_at_session_end=True,
+        kelly=True,
+        min_hold_bars=4,
+        reward="trade",
+        reward_weights=(1.0, 0.5, 0.2, 0.1, 0.3),
+        floor_penalty=2.0,
+        shaping_scale=0.7,
+        counterfactual=True,
+    ),
 }
 
 
@@ -57,8 +74,8 @@ def hashed(count: int, salt: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
     return z ^ (z >> np.uint64(31))
 
 
-def parity_market(bars: int = 6_000) -> Market:
-    """A random walk in whole ticks with session gaps, rolls, empty bars, prices below zero and hashed features."""
+def parity_market(bars: int = 6_000, spec: ContractSpec = _SPEC) -> Market:
+    """A random walk in whole ticks: session gaps, rolls, empty and locked bars, prices below zero, hashed features."""
     steps = (hashed(bars, 1) % np.uint64(13)).astype(np.int64) - 6
     close = 40 + np.cumsum(steps)
     start = close - steps + (hashed(bars, 2) % np.uint64(5)).astype(np.int64) - 2
@@ -70,9 +87,12 @@ def parity_market(bars: int = 6_000) -> Market:
     ts = np.datetime64("2024-01-02T15:00", "ns") + minutes * np.timedelta64(60, "s")
     prices = [0.25 * column.astype(np.float64) for column in (start, high, low, close)]
     rolls = 0.25 * (np.arange(bars) % 97 == 96) * ((hashed(bars, 8) % np.uint64(41)).astype(np.float64) - 20)
-    market = Market.from_bars(
-        Bars.from_arrays(ts, *prices, volume, rolls), contract=_SPEC, warmup=0, cache=False
-    )
+    limits = {
+        "upper_limit": np.where(hashed(bars, 9) % np.uint64(40) == 0, prices[2], np.inf),
+        "lower_limit": np.where(hashed(bars, 10) % np.uint64(40) == 0, prices[1], -np.inf),
+    }
+    held = Bars.from_arrays(ts, *prices, volume, rolls, extra=limits)
+    market = Market.from_bars(held, contract=spec, warmup=0, cache=False)
     words = hashed(bars * 86, 7) >> np.uint64(40)
     features = (words.astype(np.float32) / np.float32(2**23) - np.float32(1)).reshape(bars, 86)
     return dataclasses.replace(market, features=features)
@@ -86,12 +106,18 @@ def actions_of(step: int, num_envs: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     ).astype(np.int64)
 
 
+def convictions_of(step: int, num_envs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """(num_envs,) hashed convictions of one step."""
+    words = hashed(num_envs, 500_000 + step) >> np.uint64(40)
+    return words.astype(np.float32) / np.float32(2**24)
+
+
 def make_env(backend: str, name: str, num_envs: int = NUM_ENVS, **arguments: Any) -> FoxFuturesVectorEnv:
     """The environment that the rollout steps."""
     arguments = {"info_level": "none", "trade_capacity": 32, "copy": False, **arguments}
     return FoxFuturesVectorEnv(
         num_envs,
-        parity_market(),
+        parity_market(spec=_DAY_SPEC if name == "everything" else _SPEC),
         CONFIGS[name],
         backend=backend,
         autoreset_mode=AutoresetMode.SAME_STEP,
@@ -102,17 +128,16 @@ def make_env(backend: str, name: str, num_envs: int = NUM_ENVS, **arguments: Any
 def digests(backend: str, name: str, steps: int = STEPS) -> Iterator[dict[str, Any]]:
     """After every 1,000 steps: an order-sensitive checksum of all outputs so far, and SHA-256 of the whole state."""
     env = make_env(backend, name)
-    weights = {
-        n: 2 * np.arange(n, dtype=np.uint64) + np.uint64(1)
-        for n in (NUM_ENVS * 64, NUM_ENVS // 2, NUM_ENVS // 8)
-    }
+    weights = 2 * np.arange(NUM_ENVS * 168, dtype=np.uint64) + np.uint64(1)
+    others = [slot for slot in env.outputs if slot.startswith("counterfactual.")]
     checksum = 0
     obs, _ = env.reset(seed=20_240_102)
     for step in range(1, steps + 1):
-        obs, reward, terminated, truncated, _ = env.step(actions_of(step, NUM_ENVS))
-        for array in (obs, reward, terminated, truncated):
+        conviction = convictions_of(step, NUM_ENVS) if name == "orders" else None
+        obs, reward, terminated, truncated, _ = env.step(actions_of(step, NUM_ENVS), conviction)
+        for array in (obs, reward, terminated, truncated, *(env.outputs[slot] for slot in others)):
             words = array.reshape(-1).view(np.uint64)
-            total = int((words * weights[words.size]).sum(dtype=np.uint64))
+            total = int((words * weights[: words.size]).sum(dtype=np.uint64))
             checksum = (checksum * 6364136223846793005 + total) % 2**64
         if step % EVERY == 0:
             yield {"step": step, "outputs": f"{checksum:016x}", "state": state_digest(env)}

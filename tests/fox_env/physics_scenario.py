@@ -60,10 +60,11 @@ def make_market(
     minutes: Any | None = None,
     spec: dict[str, Any] | None = None,
     rolls: dict[int, float] | None = None,
+    extra: dict[str, Any] | None = None,
 ) -> Market:
     """A market of the bars given, a minute apart unless ``minutes`` says when; ``volume`` may be one number.
 
-    ``rolls`` holds the price gap at the first bar of each new contract.
+    ``rolls`` holds the price gap at the first bar of each new contract, ``extra`` further columns of the bars.
     """
     rows = np.asarray(ohlc, dtype=np.float64)
     elapsed = np.arange(len(rows)) if minutes is None else np.asarray(minutes)
@@ -73,7 +74,7 @@ def make_market(
     roll_gap = np.zeros(len(rows))
     for bar, gap in (rolls or {}).items():
         roll_gap[bar] = gap
-    bars = Bars.from_arrays(ts, *rows.T, volume, roll_gap if rolls else None)
+    bars = Bars.from_arrays(ts, *rows.T, volume, roll_gap if rolls else None, extra=extra)
     return Market.from_bars(bars, contract=ContractSpec(**{**SPEC, **(spec or {})}), warmup=0, cache=False)
 
 

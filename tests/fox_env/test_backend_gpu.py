@@ -59,7 +59,9 @@ class TestSameBits:
         for row in random_actions(num_envs, 60):
             here, there = cpu.step(row), gpu.step(tensors(row) if output == "torch" else row)
             assert same(list(here[:4]), [host(x) for x in there[:4]])
-            for name in _layout.INFO_FIELDS if info_level == "full" else ():
+            for name in here[4] if info_level == "full" else ():
+                if name in ("final_obs", "final_info"):
+                    continue
                 np.testing.assert_array_equal(here[4][name], host(there[4][name]), err_msg=name)
             if "final_obs" in here[4]:
                 for i in np.flatnonzero(here[4]["_final_obs"]):

@@ -240,21 +240,32 @@ class TestMasks:
 class TestKnobs:
     def test_names_kinds_and_values(self) -> None:
         env = make(1, exploration_scale=0.25)
-        assert set(env.knobs) == {"exploration_scale", "shaping_scale", "saboteur_intensity"}
+        physics = {"kelly_floor", "kelly_safety", "trail_short", "trail_long"}
+        assert {name for name, knob in env.knobs.items() if knob["kind"] == "physics"} == physics
         assert env.knobs["exploration_scale"] == {"kind": "training", "value": 0.25}
+        assert env.knobs["kelly_floor"] == {"kind": "physics", "value": 0.25}
         env.set_knob("exploration_scale", np.float32(0.5))
         assert env.knobs["exploration_scale"]["value"] == 0.5
-        assert env.state_dict()["knobs"].tolist() == [0.5, 0.0, 1.0]
+        assert env.state_dict()["knobs"].tolist()[:3] == [0.5, 0.0, 1.0]
+        assert list(env.knobs) == [knob.name.lower() for knob in _layout.Knob if knob.name != "COUNT"]
 
     @pytest.mark.parametrize(
         ("name", "value"),
-        [("exploration", 0.5), ("shaping_scale", 1.5), ("shaping_scale", np.nan), ("shaping_scale", "x")],
+        [
+            ("exploration", 0.5),
+            ("shaping_scale", 1.5),
+            ("shaping_scale", np.nan),
+            ("shaping_scale", "x"),
+            ("kelly_safety", 1.5),
+            ("early_exit_bars", 0.0),
+            ("trail_long", 2.0),  # made without stops
+        ],
     )
     def test_refusals(self, name: str, value: Any) -> None:
         env = make(1)
         with pytest.raises(ConfigError, match="knob"):
             env.set_knob(name, value)
-        assert env.state_dict()["knobs"].tolist() == [0.0, 0.0, 1.0]
+        assert env.state_dict()["knobs"].tolist() == make(1).state_dict()["knobs"].tolist()
 
     def test_a_knob_acts_at_once_and_its_absence_leaves_no_trace(self) -> None:
         def costs(exploration: float) -> float:

@@ -339,7 +339,8 @@ class TestGymnasiumWrappers:
             if isinstance(info, list) and truncated.any() and mode is AutoresetMode.SAME_STEP:
                 assert info[0]["final_obs"].shape == (128,)
                 assert set(info[0]["final_info"]) >= set(_layout.INFO_FIELDS) - {
-                    *("fill_price", "fill_quantity", "trade_return", "trade_r", "trade_bars", "exit_reason")
+                    *("fill_price", "fill_quantity", "trade_return", "trade_r", "trade_bars", "exit_reason"),
+                    "reward_components",
                 }
 
     @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from fox_env import ActionError, ConfigError, FoxFuturesVectorEnv, _layout
 from fox_env.info import EVENTS
 
 MODES = list(AutoresetMode)
+FIELDS = {
+    n: dtype for n, dtype in _layout.INFO_FIELDS.items() if n != "reward_components"
+}  # of the trade reward only
 torch = pytest.importorskip("torch")
 
 
@@ -60,9 +63,9 @@ class TestSpaces:
     def test_infos_have_their_declared_dtypes(self) -> None:
         env = make(3)
         for info in (env.reset(seed=0)[1], env.step(rows(LONG, 3))[4]):
-            assert {name for name in info if name[0] != "_"} == set(_layout.INFO_FIELDS)
+            assert {name for name in info if name[0] != "_"} == set(FIELDS)
             assert info["branch_active"].dtype == bool and info["branch_active"].shape == (3, 4)
-            for name, dtype in _layout.INFO_FIELDS.items():
+            for name, dtype in FIELDS.items():
                 if name != "branch_active":
                     assert info[name].dtype == dtype and info[name].shape == (3,)
                 assert info[f"_{name}"].dtype == np.bool_ and info[f"_{name}"].shape == (3,)
@@ -163,7 +166,7 @@ class TestAutoreset:
                 assert final.dtype == object and final[1] is None and info["_final_obs"].tolist() == ended
                 np.testing.assert_array_equal(final[0], unreset[0][0])
                 assert info["_final_info"].tolist() == ended
-                for name in _layout.INFO_FIELDS:
+                for name in FIELDS:
                     np.testing.assert_array_equal(fields[name][0], unreset[4][name][0], err_msg=name)
                     expected = ended if name not in EVENTS else (ended & unreset[4][f"_{name}"]).tolist()
                     assert fields[f"_{name}"].tolist() == expected, name
@@ -251,7 +254,7 @@ class TestInfo:
         seen = dict.fromkeys(EVENTS, 0)
         for row in random_actions(8, 200):
             info = env.step(row)[4]
-            for name in _layout.INFO_FIELDS:
+            for name in FIELDS:
                 mask = info[f"_{name}"]
                 if name not in EVENTS:
                     assert mask.all(), name
@@ -343,7 +346,7 @@ class TestReturnedArrays:
         obs, info = env.reset(seed=0)
         twin.reset(seed=0)
         for row in random_actions(2, 20):
-            for array in (obs, *(info[name] for name in _layout.INFO_FIELDS)):
+            for array in (obs, *(info[name] for name in FIELDS)):
                 array[...] = 1
             obs, *_, info = env.step(row)
             np.testing.assert_array_equal(obs, twin.step(row)[0])

@@ -1,0 +1,33 @@
+// Latency of one bar: what is decided at the close of bar t is executed in bar t+2, after a bar under way.
+//
+// An intent is a target, so the order it leads to is the difference to the position that is open when it is executed. A
+// limit price and the tolerance of an IOC order refer to the close at which the intent was decided.
+#pragma once
+#include "layout.cuh"
+#include "target.cuh"
+
+namespace FOX_NAMESPACE {
+
+// The intent under way; Hold where there is none.
+FOX_FN Intent pending_intent(const EnvState& s) {
+    if (s.pending < 2u) return hold_intent(s.pending == 1u);
+    const i32 side = (i32)(s.pending >> 1 & 3u) - 1;
+    return {side,
+            s.pending_exposure,
+            (i32)(s.pending >> 3 & 3u),
+            (i32)(s.pending >> 5 & 3u),
+            false,
+            (s.pending >> 7 & 1u) != 0,
+            false};
+}
+
+// Put an intent under way. 0 is Hold, 1 an action outside the space; other intents have the bit 256.
+FOX_FN void send_intent(EnvState& s, const Intent& a, f64 conviction, f64 close) {
+    const u32 code =
+        256u | (u32)(a.side + 1) << 1 | (u32)a.order_type << 3 | (u32)a.urgency << 5 | (u32)a.whole_lot << 7;
+    s.pending = a.hold ? (u32)a.invalid : code;
+    s.pending_exposure = a.hold ? 0.0 : a.exposure * conviction;
+    s.pending_close = close;
+}
+
+}  // namespace FOX_NAMESPACE
