@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from fox_env import _layout
 from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
 
-__all__ = ["KNOBS", "KnobRange", "check_knob", "initial_knobs"]
+__all__ = ["KNOBS", "PHYSICS_KNOB_OPTIONS", "KnobRange", "check_knob", "initial_knobs", "with_physics_knobs"]
 
 _MOST = 1e6
 
@@ -43,6 +44,10 @@ KNOBS: dict[str, KnobRange] = {
 """Every knob in the order of ``Knob`` in layout.cuh."""
 
 
+PHYSICS_KNOB_OPTIONS = ("kelly_floor", "kelly_safety", "trail_atr")
+"""Options of :class:`~fox_env.EnvConfig` that are the first values of physics knobs."""
+
+
 def initial_knobs(config: EnvConfig) -> dict[str, float]:
     """The value of every knob when an environment is made."""
     short, long = (0.0 if k is None else k for k in config.trail_atr)
@@ -57,6 +62,14 @@ def initial_knobs(config: EnvConfig) -> dict[str, float]:
         "early_exit_bars": config.early_exit_bars,
         **dict(zip(_WEIGHTS, config.reward_weights, strict=True)),
     }
+
+
+def with_physics_knobs(config: EnvConfig, values: Mapping[str, float]) -> EnvConfig:
+    """The options with the physics knobs at these values: the rules that a policy made under them belongs to."""
+    trail = tuple(values[name] or None for name in ("trail_short", "trail_long"))
+    return config.replace(
+        kelly_floor=values["kelly_floor"], kelly_safety=values["kelly_safety"], trail_atr=trail
+    )
 
 
 def check_knob(name: str, value: Any, config: EnvConfig) -> float:

@@ -30,7 +30,7 @@ from fox_env.backends.buffers import plan_buffers
 from fox_env.config import EnvConfig
 from fox_env.errors import ActionError, FoxError
 from fox_env.info import LazyInfo, build_info, final_rows, info_fields
-from fox_env.knobs import KNOBS, check_knob, initial_knobs
+from fox_env.knobs import KNOBS, check_knob, initial_knobs, with_physics_knobs
 from fox_env.market import Market
 from fox_env.markets import resolve_markets
 from fox_env.params import make_params, rules_in_use, seed_arrays
@@ -312,6 +312,11 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         """
         self._knobs[name] = check_knob(name, value, self.config)
         self._backend.set_knob(_layout.Knob[name.upper()], self._knobs[name])
+
+    @property
+    def present_config(self) -> EnvConfig:
+        """``config`` with the physics knobs at their present values: the rules that belong to a policy."""
+        return with_physics_knobs(self.config, self._knobs)
 
     def action_masks(self) -> Any:
         """Distinct legal actions of the present state: (N, 13) bool for branches, (N, 8) for exposures.

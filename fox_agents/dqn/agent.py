@@ -32,6 +32,7 @@ from fox_agents.dqn.replay import Replay
 from fox_env import EnvConfig, FoxFuturesVectorEnv, _layout
 from fox_env._layout import Direction
 from fox_env.errors import ConfigError, FoxError
+from fox_env.knobs import PHYSICS_KNOB_OPTIONS
 from fox_env.params import risk_unit
 
 __all__ = ["BDQAgent"]
@@ -50,8 +51,8 @@ class BDQAgent:
     config : BDQConfig or mapping, optional
         Settings; the defaults when None.
     env_config : EnvConfig, optional
-        Trading rules the agent was trained for; ``env.config`` when an environment is given, with the unit of the risk
-        reward that its market gives.
+        Trading rules the agent was trained for; those of the environment when one is given, with the present values of
+        its physics knobs and the unit of the risk reward that its market gives.
     """
 
     name: ClassVar[str] = "bdq"
@@ -66,11 +67,16 @@ class BDQAgent:
     ) -> None:
         self.config = config if isinstance(config, BDQConfig) else build(BDQConfig, config or {}, "agent")
         self.env = env
-        self.env_config = _rules(env) if env is not None else env_config
+        self._env_config = env_config
         self.env_steps = 0
         self._diagnostics: dict[str, float] = {}
         self._replay: Replay | None = None  # made when learning starts
         self._settle(torch.device(env.device if env is not None else "cpu"))
+
+    @property
+    def env_config(self) -> EnvConfig | None:
+        """The trading rules that the agent is trained for and scored under."""
+        return self._env_config if self.env is None else _rules(self.env)
 
     def _settle(self, device: torch.device) -> None:
         """Make what acting and learning work with on ``device``."""
@@ -295,7 +301,8 @@ class BDQAgent:
         if env is not None and state["learning"]:
             agent._allocate()
             require_same("data", state["data"], agent._data)  # before the risk unit, which it decides
-            require_same("environment", saved, asdict(_rules(env)))
+            # The environment's state, loaded below, brings the physics knobs to where they stood.
+            require_same("environment", _without_knobs(saved), _without_knobs(asdict(_rules(env))))
             require_same(
                 "number of environments", {"num_envs": state["num_envs"]}, {"num_envs": env.num_envs}
             )
@@ -326,9 +333,15 @@ def _rules(env: FoxFuturesVectorEnv) -> EnvConfig:
 
     Several markets have a unit each, which no single number can stand for.
     """
+    config = env.present_config
     if len(env.markets) > 1:
-        return env.config
-    return env.config.replace(risk_unit=risk_unit(env.market, env.config))
+        return config
+    return config.replace(risk_unit=risk_unit(env.market, config))
+
+
+def _without_knobs(rules: dict[str, Any]) -> dict[str, Any]:
+    """Rules but for those that are physics knobs, which may have been set since the environment was made."""
+    return {name: value for name, value in rules.items() if name not in PHYSICS_KNOB_OPTIONS}
 
 
 def _to_numpy(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:

@@ -209,6 +209,25 @@ def test_a_loaded_policy_acts_alike_without_an_environment(market: Market, tmp_p
         loaded.learn(1000)
 
 
+def test_physics_knobs_travel_with_the_policy(market: Market, tmp_path: Path) -> None:
+    """They are part of the rules that the agent is scored under, and come back when learning goes on."""
+    stops = RULES.replace(trail_atr=(2.0, 2.0), kelly=True)
+    agent = BDQAgent(environment(market, stops), SMALL)
+    agent.learn(320)
+    assert agent.env is not None
+    agent.env.set_knob("trail_long", 3.5)
+    agent.env.set_knob("kelly_safety", 0.5)
+    agent.save(tmp_path / "c")
+    loaded = fox_agents.load(tmp_path / "c")
+    assert loaded.env_config.trail_atr == (2.0, 3.5) and loaded.env_config.kelly_safety == 0.5
+    assert fox_agents.evaluate(loaded, market).config.trail_atr == (2.0, 3.5)
+    with pytest.raises(ConfigError, match="kelly_safety"):
+        fox_agents.evaluate(loaded, market, stops)
+    env = environment(market, stops)
+    fox_agents.load(tmp_path / "c", env)
+    assert env.knobs["trail_long"]["value"] == 3.5 and env.knobs["kelly_safety"]["value"] == 0.5
+
+
 def test_acting_greedily_draws_nothing(market: Market) -> None:
     agent = new(market)
     before = agent.generator.get_state().clone()

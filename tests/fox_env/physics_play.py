@@ -66,6 +66,15 @@ exit_levels = st.fixed_dictionaries({
     "margin": st.sampled_from([False, "close", "intrabar"]),
 })  # fmt: skip
 configs_with_exits = st.builds(lambda account, exits: {**account, **exits}, configs, exit_levels)
+order_rules = st.fixed_dictionaries({
+    "kelly": st.booleans(),
+    "min_hold_bars": st.sampled_from([0, 3]),
+    "min_hold": st.sampled_from(["soft", "hard"]),
+    "latency_bars": st.sampled_from([0, 1]),
+    "gtc": st.booleans(),
+    "reward": st.sampled_from(["return", "risk", "trade"]),
+})  # fmt: skip
+every_config = st.builds(lambda account, rules: {**account, **rules}, configs_with_exits, order_rules)
 seeds = st.integers(0, 2**63 - 1)
 
 

@@ -21,6 +21,7 @@ from physics_play import (
     began_here,
     configs,
     configs_with_exits,
+    every_config,
     rollout,
     same,
     seeds,
@@ -48,7 +49,7 @@ from fox_env._layout import ExitReason, OrderStatus
 
 # ---- the account ----------------------------------------------------------------------------------------------------
 @FUZZ
-@given(options=configs_with_exits, seed=seeds, with_volume=st.booleans())
+@given(options=every_config, seed=seeds, with_volume=st.booleans())
 def test_equity_is_cash_plus_open_profit(options: dict[str, Any], seed: int, with_volume: bool) -> None:
     market = walk_market(seed % 3, with_volume)
     steps = rollout(account(market, options), actions_for(seed, 150), seed)
@@ -115,7 +116,7 @@ LEDGER_AND_INFO = (
 
 
 @FUZZ
-@given(options=configs_with_exits, seed=seeds)
+@given(options=every_config, seed=seeds)
 def test_trades_add_up_to_the_equity(options: dict[str, Any], seed: int) -> None:
     """Whenever flat, equity less the start is the sum of the trades; so are the costs; info tells the last trade."""
     env = account(walk_market(seed % 3), options)
@@ -235,18 +236,30 @@ def test_accounts_do_not_depend_on_their_order() -> None:
 
 # ---- training and validation ----------------------------------------------------------------------------------------
 @FUZZ
-@given(options=configs_with_exits, seed=seeds, intensity=st.floats(0, 1))
+@given(options=every_config, seed=seeds, intensity=st.floats(0, 1), weight=st.floats(0, 9))
 def test_with_both_scales_at_zero_training_is_validation(
-    options: dict[str, Any], seed: int, intensity: float
+    options: dict[str, Any], seed: int, intensity: float, weight: float
 ) -> None:
     market, actions = walk_market(seed % 3), actions_for(seed, 150)
     plain = {**options, "exploration_scale": 0.0, "saboteur": (1.0, 1.0)}
     validation = rollout(account(market, plain), actions, seed)
-    env = account(market, {**options, "exploration_scale": 1.0, "shaping_scale": 1.0, "saboteur": (0.0, 5.0)})
+    training = {
+        "exploration_scale": 1.0,
+        "shaping_scale": 1.0,
+        "saboteur": (0.0, 5.0),
+        "floor_penalty": weight,
+    }
+    env = account(market, {**options, **training, "counterfactual": not options["latency_bars"]})
     env.set_knob("saboteur_intensity", intensity)
+    env.set_knob("early_exit_bars", 1.0 + weight)
+    for term in ("path", "micro", "carry", "opportunity"):
+        env.set_knob(f"weight_{term}", weight)
     env.set_knob("exploration_scale", 0.0)
     env.set_knob("shaping_scale", 0.0)
-    same(validation, rollout(env, actions, seed))
+    steps = rollout(env, actions, seed)
+    same(
+        validation, {name: values for name, values in steps.items() if not name.startswith("counterfactual")}
+    )
 
 
 def test_the_saboteur_does_act_when_its_scale_is_not_zero() -> None:
