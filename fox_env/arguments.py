@@ -17,6 +17,7 @@ from fox_env.info import INFO_LEVELS
 __all__ = [
     "RENDER_MODES",
     "check_arguments",
+    "check_whole",
     "first_seed",
     "merge_config",
     "read_autoreset_mode",
@@ -39,11 +40,11 @@ def check_arguments(
     threads: int | None,
 ) -> None:
     """Refuse arguments that no environment can have."""
-    _check_whole("num_envs", num_envs, 1)
+    check_whole("num_envs", num_envs, 1)
     if trade_capacity is not None:
-        _check_whole("trade_capacity", trade_capacity, 0)
+        check_whole("trade_capacity", trade_capacity, 0)
     if threads is not None:
-        _check_whole("threads", threads, 1)
+        check_whole("threads", threads, 1)
     if output not in ("numpy", "torch"):
         raise ConfigError(f"output={output!r} must be 'numpy' or 'torch'")
     if info_level not in INFO_LEVELS:
@@ -56,7 +57,8 @@ def check_arguments(
         )
 
 
-def _check_whole(name: str, value: object, least: int) -> None:
+def check_whole(name: str, value: object, least: int) -> None:
+    """Refuse what is no whole number from ``least`` to 2**31 - 1."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value < 2**31:
         raise ConfigError(f"{name}={value!r} must be a whole number from {least} to {2**31 - 1}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
@@ -35,11 +35,13 @@ from fox_env.market import Market
 from fox_env.markets import resolve_markets
 from fox_env.params import make_params, rules_in_use, seed_arrays
 from fox_env.render import Recorder
+from fox_env.rollout import Rollout, RolloutCollector
 from fox_env.state import market_words, read_state, write_state
 from fox_env.trades import default_capacity, trades_frame
 
 if TYPE_CHECKING:
     import polars as pl
+    import torch
 
 __all__ = ["FoxFuturesVectorEnv"]
 
@@ -160,6 +162,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._torch = output == "torch"
         self._seed = seed
         self._needs_reset = True
+        self._collector: RolloutCollector | None = None
         capacity = (
             default_capacity(num_envs, int(self._bars.max()), info_level)
             if trade_capacity is None
@@ -261,18 +264,25 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             For host actions outside the action space (before anything changes), for device actions outside it (at
             the next call), and for a step before the first reset or, in DISABLED mode, after an end.
         """
-        if self._needs_reset:
-            raise ActionError("step() was called before reset(); call reset() first")
-        refuse_faults(self._backend.take_faults())
+        self._advance(actions, conviction)
+        return self._take(stepped=True)
+
+    def _advance(self, actions: Any, conviction: Any | None = None) -> None:
+        self._refuse_unready("step")
         values, action_format, factor = self._actions.read(actions, conviction)
         if self.autoreset_mode == AutoresetMode.DISABLED and (self.device == "cpu" or not self._torch):
             # Elsewhere the kernel raises a sticky fault instead: nothing waits for it.
             refuse_ended(self._backend.read("state.done"))
         self._backend.step(values, action_format, factor)
-        return self._take(stepped=True)
+
+    def _refuse_unready(self, call: str) -> None:
+        if self._needs_reset:
+            raise ActionError(f"{call}() was called before reset(); call reset() first")
+        refuse_faults(self._backend.take_faults())
 
     def close_extras(self, **kwargs: Any) -> None:
         """Free the batch's memory; the environment cannot be used any more."""
+        self._collector = None
         self._backend.close()
         self._backend = cast("Backend", ClosedBackend())
 
@@ -317,6 +327,20 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     def present_config(self) -> EnvConfig:
         """``config`` with the physics knobs at their present values: the rules that belong to a policy."""
         return with_physics_knobs(self.config, self._knobs)
+
+    def rollout(
+        self, policy: Callable[[torch.Tensor], Any], steps: int, *, copy: bool | None = None, **options: Any
+    ) -> Rollout:
+        """Let a torch ``policy`` play ``steps`` steps from the present state, on a GPU as one CUDA graph.
+
+        Needs ``output="torch"`` and an autoreset mode that resets. ``copy`` stands for the environment's own; the
+        options and the errors are those of :meth:`fox_env.rollout.RolloutCollector.collect`.
+        """
+        self._refuse_unready("rollout")
+        if self._collector is None:
+            self._collector = RolloutCollector(self.device, self.outputs, self.autoreset_mode)
+        copy = self._copy if copy is None else copy
+        return self._collector.collect(self._advance, policy, steps, copy=copy, **options)
 
     def action_masks(self) -> Any:
         """Distinct legal actions of the present state: (N, 13) bool for branches, (N, 8) for exposures.
