@@ -25,6 +25,20 @@ from fox_env import Bars, EnvConfig, FoxFuturesVectorEnv, Market, _layout
 
 MARKET_BARS = (30_000, 200_000)
 CPU_ENVS = 4_096
+CPU_SIZES = (256, 1_024, 4_096, 16_384, 65_536)
+FEATURES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "full info": {"info_level": "full"},
+    "copies": {"copy": True},
+    "exits": {
+        "config": EnvConfig(
+            trail_atr=(2.0, 2.0), profit_target_atr=3.0, margin="intrabar", flat_at_session_end=True
+        )
+    },
+}
+"""What a step may be asked for beside the plain one: arguments of the environment."""
+ROLLOUT_STEPS = 64
+ROLLOUT_ENVS = (4_096, 65_536, 1_048_576)
 CUDA_ENVS = (4_096, 65_536, 262_144, 1_048_576, 4_194_304)
 STEPS_PER_READING = 16
 COPY_BYTES = 2**31
@@ -44,18 +58,17 @@ def random_walk_market(bars: int) -> Market:
     )
 
 
-def make_env(num_envs: int, market: Market, backend: str, info_level: str = "none") -> FoxFuturesVectorEnv:
-    """Build the environment as a learner uses it: no copies, no info, same-step autoreset."""
+def make_env(num_envs: int, market: Market, backend: str, **changes: Any) -> FoxFuturesVectorEnv:
+    """Build the environment as a learner uses it: no copies, no info, same-step autoreset; or with ``changes``."""
+    arguments: dict[str, Any] = {"config": EnvConfig(), "copy": False, "info_level": "none", **changes}
     return FoxFuturesVectorEnv(
         num_envs,
         market,
-        EnvConfig(),
         backend=backend,
         output="torch" if backend == "cuda" else "numpy",
         autoreset_mode=AutoresetMode.SAME_STEP,
         seed=0,
-        copy=False,
-        info_level=info_level,
+        **arguments,
     )
 
 
@@ -117,20 +130,25 @@ def bytes_per_env() -> int:
     return int(4 * _layout.Observation.SIZE + 2 * state + 4 + 1 + 1)
 
 
-def cpu_rows(markets: list[Market], repeats: int) -> list[dict[str, Any]]:
-    """Steps per second of the host library, one row a market."""
+def cpu_rows(markets: list[Market], sizes: tuple[int, ...], repeats: int) -> list[dict[str, Any]]:
+    """Steps per second of the host library: each market at one size, then each size and each feature at the first."""
+    cases = [(market, CPU_ENVS, "plain") for market in markets]
+    cases += [(markets[0], size, "plain") for size in sizes if size != CPU_ENVS]
+    cases += [(markets[0], CPU_ENVS, feature) for feature in FEATURES if feature != "plain"]
     rows = []
-    for market in markets:
-        env = make_env(CPU_ENVS, market, "cpu")
+    for market, size, feature in cases:
+        env = make_env(size, market, "cpu", **FEATURES[feature])
         env.reset(seed=0)
         pool = action_pool(env, STEPS_PER_READING)
-        seconds = host_seconds(stepper(env, pool), repeats) / STEPS_PER_READING
+        seconds = host_seconds(stepper(env, pool), max(repeats * CPU_ENVS // max(size, CPU_ENVS), 5))
+        seconds /= STEPS_PER_READING
         rows.append(
             {
                 "bars": len(market),
-                "envs": CPU_ENVS,
+                "envs": size,
+                "features": feature,
                 "us_per_step": 1e6 * seconds,
-                "env_steps_per_s": CPU_ENVS / seconds,
+                "env_steps_per_s": size / seconds,
             }
         )
         env.close()
@@ -226,6 +244,73 @@ def cuda_rows(
     return rows
 
 
+def cuda_feature_rows(market: Market, size: int, repeats: int) -> list[dict[str, Any]]:
+    """Steps per second on the GPU from Python with each feature."""
+    rows = []
+    for feature, changes in FEATURES.items():
+        env = make_env(size, market, "cuda", **changes)
+        env.reset(seed=0)
+        pool = action_pool(env, STEPS_PER_READING)
+        seconds = device_seconds(stepper(env, pool), repeats) / len(pool)
+        rows.append(
+            {
+                "envs": size,
+                "features": feature,
+                "us_per_step": 1e6 * seconds,
+                "env_steps_per_s": size / seconds,
+            }
+        )
+        env.close()
+    return rows
+
+
+def rollout_rows(market: Market, sizes: tuple[int, ...], repeats: int) -> list[dict[str, Any]]:
+    """Steps per second of ``env.rollout``: random actions, and the argmax of a linear layer; by graph and by step."""
+    import torch
+
+    splits = list(_layout.ACTION_BRANCHES)
+    layer = torch.nn.Linear(int(_layout.Observation.SIZE), sum(splits), device="cuda")
+
+    def random(obs: Any) -> Any:
+        return torch.randint(0, min(splits), (len(obs), len(splits)), device=obs.device)
+
+    def linear(obs: Any) -> Any:
+        return torch.stack([q.argmax(dim=1) for q in layer(obs).split(splits, dim=1)], dim=1)
+
+    rows = []
+    for size in sizes:
+        needed = 1.25 * ROLLOUT_STEPS * size * 4 * _layout.Observation.SIZE
+        if needed > torch.cuda.mem_get_info()[0]:
+            print(f"a rollout of {size} environments does not fit into this GPU's free memory: left out")
+            continue
+        for name, policy in (("random", random), ("linear", linear)):
+            for graph in (True, False):
+                env = make_env(size, market, "cuda")
+                env.reset(seed=0)
+
+                def work(env: Any = env, policy: Any = policy, graph: bool = graph) -> None:
+                    env.rollout(policy, ROLLOUT_STEPS, graph=graph)
+
+                work()  # step by step; the next call captures
+                seconds = device_seconds(work, repeats) / ROLLOUT_STEPS
+                host = launch_seconds(work, repeats) / ROLLOUT_STEPS
+                rows.append(
+                    {
+                        "envs": size,
+                        "steps": ROLLOUT_STEPS,
+                        "policy": name,
+                        "way": "graph" if graph else "by step",
+                        "us_per_step": 1e6 * seconds,
+                        "host_us_per_step": 1e6 * host,
+                        "env_steps_per_s": size / seconds,
+                    }
+                )
+                env.close()
+                del env, work
+                torch.cuda.empty_cache()
+    return rows
+
+
 def import_seconds(repeats: int) -> float:
     """Median time of ``import fox_env`` in a new interpreter, less the interpreter's own start."""
     command = [sys.executable, "-c"]
@@ -248,10 +333,12 @@ def main() -> None:
     tables: dict[str, Any] = {"fox_env": fox_env.__version__, "bytes_per_env_step": bytes_per_env()}
     if "cpu" in backends:
         check_account(markets[0])
-        tables["cpu"] = cpu_rows(markets, 5 * repeats)
+        tables["cpu"] = cpu_rows(markets, CPU_SIZES[1:4] if options.quick else CPU_SIZES, 5 * repeats)
         tables["single"] = single_env_rows(repeats)
         tables["import_seconds"] = import_seconds(5)
-        print_table("CPU backend, step and observation, copy=False, info_level='none'", tables["cpu"])
+        print_table(
+            "CPU backend, step and observation; plain is copy=False, info_level='none'", tables["cpu"]
+        )
         print_table("One environment through gym.make", tables["single"])
         print(f"\nimport fox_env: {tables['import_seconds']:.3f} s")
     if "cuda" in backends:
@@ -264,6 +351,11 @@ def main() -> None:
             f"\ndevice copy: {bandwidth / 1e12:.2f} TB/s; a step moves {bytes_per_env()} bytes an environment"
         )
         print_table("CUDA backend, step and observation, copy=False, info_level='none'", tables["cuda"])
+        tables["cuda_features"] = cuda_feature_rows(markets[0], sizes[1], repeats)
+        print_table("CUDA backend from Python by feature; plain is as above", tables["cuda_features"])
+        rollouts = ROLLOUT_ENVS[:2] if options.quick else ROLLOUT_ENVS
+        tables["rollout"] = rollout_rows(markets[0], rollouts, max(repeats // 3, 3))
+        print_table("env.rollout on the GPU, copy=False", tables["rollout"])
     write_json("env_throughput", options.out, tables)
 
 
