@@ -15,6 +15,7 @@ from fox_env.errors import ActionError, ConfigError
 from fox_env.info import INFO_LEVELS
 
 __all__ = [
+    "RENDER_FPS",
     "RENDER_MODES",
     "check_arguments",
     "check_whole",
@@ -27,7 +28,8 @@ __all__ = [
     "refuse_faults",
 ]
 
-RENDER_MODES = ("ansi", "rgb_array")
+RENDER_MODES = ("ansi", "rgb_array", "human")
+RENDER_FPS = 8
 _RESET_OPTIONS = ("start", "reset_mask")
 
 
@@ -50,7 +52,7 @@ def check_arguments(
     if info_level not in INFO_LEVELS:
         raise ConfigError(f"info_level={info_level!r} must be one of {', '.join(INFO_LEVELS)}")
     if render_mode not in (None, *RENDER_MODES):
-        raise ConfigError(f"render_mode={render_mode!r} must be 'ansi', 'rgb_array' or None")
+        raise ConfigError(f"render_mode={render_mode!r} must be 'ansi', 'rgb_array', 'human' or None")
     if render_mode is not None and (info_level != "full" or output != "numpy"):
         raise ConfigError(
             "rendering shows the info arrays; use info_level='full' and output='numpy' with a render_mode"

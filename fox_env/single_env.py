@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from fox_env.arguments import RENDER_FPS, RENDER_MODES
 from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
 from fox_env.market import Market
@@ -51,7 +52,7 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
     ((128,), 0.0)
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from fox_env import _layout
 from fox_env.actions import ActionReader, action_space
 from fox_env.arguments import (
+    RENDER_FPS,
     RENDER_MODES,
     check_arguments,
     first_seed,
@@ -89,7 +90,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     max_episode_steps
         Gymnasium's name for ``horizon``; the smaller of both holds.
     render_mode
-        ``"ansi"``, ``"rgb_array"`` or None.
+        ``"ansi"``, ``"rgb_array"``, ``"human"`` (environment 0 in a window, at every step) or None.
     threads
         CPU threads; None uses all of them.
     **options
@@ -110,7 +111,11 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     (4, 128)
     """
 
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "autoreset_mode": AutoresetMode.NEXT_STEP}
+    metadata: dict[str, Any] = {
+        "render_modes": list(RENDER_MODES),
+        "render_fps": RENDER_FPS,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
 
     def __init__(
         self,
@@ -195,9 +200,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._knobs: dict[str, float] = {}
         for name, value in initial_knobs(self.config).items():
             self.set_knob(name, value)
-        self._recorder = (
-            None if render_mode is None else Recorder([self.markets[m] for m in self.market_of], render_mode)
-        )
+        self._recorder = None if render_mode is None else self._make_recorder(render_mode)
 
     # ---- Gymnasium's calls -----------------------------------------------------------------------------------
 
@@ -283,11 +286,14 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Free the batch's memory; the environment cannot be used any more."""
         self._collector = None
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = cast("Recorder", ClosedBackend())
         self._backend.close()
         self._backend = cast("Backend", ClosedBackend())
 
     def render(self) -> tuple[Any, ...] | None:
-        """One text or picture an environment, by ``render_mode``."""
+        """One text or picture an environment, by ``render_mode``; None for "human", which shows every step itself."""
         return None if self._recorder is None else self._recorder.frames()
 
     # ---- what Fox adds ---------------------------------------------------------------------------------------
@@ -423,6 +429,15 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         return twin
 
     # ---- helpers ---------------------------------------------------------------------------------------------
+
+    def _make_recorder(self, mode: str) -> Recorder:
+        return Recorder(
+            [self.markets[m] for m in self.market_of],
+            mode,
+            targets=self.config.profit_target_atr is not None,
+            read=self._backend.read,
+            keeps_trades="ledger" in self._backend.plan.slots,
+        )
 
     def _take(self, *, stepped: bool) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Observation, reward, both flags and info: the caller's own where ``copy`` asks for it."""

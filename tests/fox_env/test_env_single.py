@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from fake_window import open_nothing
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics
 from small_market import FLAT, HOLD, LONG, make, random_actions, small_market
@@ -24,12 +25,14 @@ def single(**arguments: Any) -> FoxFuturesEnv:
 
 class TestGymnasium:
     @pytest.mark.parametrize("env_id", [*ENV_IDS, "fox_env:Fox-Futures-v0"])
-    def test_check_env_has_nothing_to_warn_about(self, env_id: str) -> None:
+    def test_check_env_has_nothing_to_warn_about(self, env_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("matplotlib")
+        windows = open_nothing(monkeypatch)  # it tries every render mode
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             env = gym.make(env_id, render_mode="ansi", horizon=50)
             check_env(env.unwrapped)
+            assert len(windows) == 1 and windows[0].destroyed
             check_env(gym.make(env_id).unwrapped, skip_render_check=True)
 
     def test_registering_again_changes_nothing(self) -> None:

@@ -82,7 +82,7 @@ class TestSpaces:
             {"action_type": "words"},
             {"autoreset_mode": "later"},
             {"backend": "gpu"},
-            {"render_mode": "human"},
+            {"render_mode": "video"},
             {"render_mode": "ansi", "info_level": "none"},
             {"render_mode": "ansi", "output": "torch"},
             {"trade_capacity": -1},
