@@ -83,12 +83,14 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
             render_mode=render_mode,
             **options,
         )
-        self._info_arrays: dict[str, NDArray[Any]] = {
+        fields: dict[str, NDArray[Any]] = {
             key + slot.removeprefix(start): values
             for start, key in _INFO.items()
             for slot, values in self._batch.outputs.items()
             if slot.startswith(start)
         }
+        self._scalars = {name: values for name, values in fields.items() if values.ndim == 1}
+        self._rows = {name: values for name, values in fields.items() if values.ndim > 1}
         self.observation_space = self._batch.single_observation_space
         self.action_space = self._batch.single_action_space
         self.render_mode = render_mode
@@ -124,8 +126,10 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
 
     def _info(self) -> dict[str, Any]:
         """The account's scalars and its four branch flags, read at once rather than through the batch's masks."""
-        rows = {name: values[0] for name, values in self._info_arrays.items()}
-        return {name: row.tolist() if row.ndim < 2 else row.copy() for name, row in rows.items()}
+        info = {name: values.item() for name, values in self._scalars.items()}
+        for name, values in self._rows.items():
+            info[name] = values[0].tolist() if values.ndim == 2 else values[0].copy()
+        return info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Distinct legal actions of the present state: (13,) or (8,) bool."""
