@@ -44,8 +44,8 @@ EXITS = [Exits(*pair) for pair in itertools.product(STOPS, TARGETS)]
 def fair_walk(seed: int, sessions: int, minutes: int, rolls: bool = False) -> Market:
     """Sessions of one-minute bars of ``SUBSTEPS`` moves of a tick or none, volatility by session and bar.
 
-    With ``rolls`` the series goes over to a contract ``ROLL_GAP`` ticks dearer every ``ROLL_EVERY`` bars: always dearer,
-    so that a gap which is somebody's profit is one side's profit.
+    With ``rolls`` the series goes over to a dearer contract every ``ROLL_EVERY`` bars: always dearer, so that a
+    gap that is somebody's profit is one side's profit.
     """
     rng = np.random.default_rng(seed)
     bars = sessions * minutes
@@ -62,9 +62,7 @@ def fair_walk(seed: int, sessions: int, minutes: int, rolls: bool = False) -> Ma
     high, low = opened + path.max(axis=1, initial=0), opened + path.min(axis=1, initial=0)
     prices = (TICK * column for column in (opened, high, low, close))
     day, minute = np.divmod(np.arange(bars), minutes)
-    stamps = np.datetime64("2024-01-02T15:00", "ns") + (day * 1440 + minute) * 60 * np.timedelta64(
-        10**9, "ns"
-    )
+    stamps = np.datetime64("2024-01-02T15:00", "ns") + (1440 * day + minute) * np.timedelta64(60, "s")
     series = Bars.from_arrays(stamps, *prices, np.full(bars, 1e6), TICK * roll_gap if rolls else None)
     return Market.from_bars(series, synthetic.SPEC, warmup=0, cache=False)
 
@@ -72,8 +70,8 @@ def fair_walk(seed: int, sessions: int, minutes: int, rolls: bool = False) -> Ma
 def session_profits(market: Market, exits: Exits, minutes: int) -> NDArray[np.float64]:
     """Money before fees, without spread or impact, of every plan in every session but the first: (54, sessions - 1).
 
-    A plan asks for half its position, then for all of it, waits a bar, then asks twice for a flat position, over and
-    over. Sessions are independent; the bars of one are not.
+    A plan asks for half its position, then for all of it, waits a bar, asks twice for a flat position, then goes in and
+    out twice from bar to bar, over and over. Sessions are independent; the bars of one are not.
     """
     sessions = len(market) // minutes - 1
     config = EnvConfig(
