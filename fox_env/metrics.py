@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +16,56 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
-_TRADE_METRICS = (
-    "win_rate", "profit_factor", "expectancy_r", "mean_trade_return", "mean_trade_bars", "trade_pnl",
-)  # fmt: skip
 _ROUNDING = 1e-14
 """A standard deviation below this share of the largest return is rounding of equal returns."""
+_LOG_LARGEST = math.log(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True)
+class ReturnSums:
+    """What the figures of returns are made of: arrays of one shape, with an entry an account."""
+
+    bars: Float
+    """Number of returns."""
+    mean: Float
+    """Their mean, 0 without any."""
+    squares: Float
+    """Sum of the squared distances from the mean."""
+    largest: Float
+    """Largest absolute return."""
+    downside: Float
+    """Sum of ``min(r, 0)²``."""
+    growth: Float
+    """Final equity over the first."""
+    drawdown: Float
+    """Deepest drawdown, 0 or negative."""
+    drawdown_bars: Float
+    """Longest run of bars below a former peak."""
+
+
+@dataclass(frozen=True)
+class TradeSums:
+    """What the figures of closed trades are made of: arrays of one shape, with an entry an account."""
+
+    trades: Float
+    """Number of closed trades."""
+    wins: Float
+    """Those with net P&L above 0."""
+    gains: Float
+    """Sum of the winners' net P&L, money."""
+    losses: Float
+    """Sum of the losers' net P&L, money, as a positive number."""
+    known_r: Float
+    """Trades that have an R-multiple."""
+    r: Float
+    """Sum of those R-multiples."""
+    trade_return: Float
+    """Sum of net P&L over equity at the trade's start."""
+    bars: Float
+    """Sum of the bars held."""
+
+
+_UNKNOWN_TRADES = TradeSums(*[np.asarray(math.nan)] * len(fields(TradeSums)))
 
 
 def drawdowns(step_returns: ArrayLike) -> Float:
@@ -96,11 +142,103 @@ def summary(
     """
     if not (math.isfinite(bars_per_year) and bars_per_year > 0):
         raise ConfigError(f"bars_per_year must be a positive number, got {bars_per_year!r}.")
-    returns = _checked(step_returns)
+    returns = _return_sums(_checked(step_returns))
+    closed = _UNKNOWN_TRADES if trades is None else _trade_sums(trades)
+    figures = return_figures(returns, np.asarray(bars_per_year)) | trade_figures(closed)
+    return {
+        **plain(figures),
+        "bars": int(returns.bars),
+        "bars_per_year": float(bars_per_year),
+        "notes": explain(figures, returns, closed),
+    }
+
+
+def plain(figures: dict[str, Float]) -> dict[str, int | float]:
+    """Figures of one account as Python's numbers; counts are whole ones."""
+    counts = ("n_trades", "max_drawdown_bars")
+    return {
+        name: int(value) if name in counts and not np.isnan(value) else float(value)
+        for name, value in figures.items()
+    }
+
+
+def ratio(numerator: Float, denominator: Float) -> Float:
+    """Divide; 0/0 is 0 and anything else over 0, or too near to it, is NaN."""
+    with np.errstate(all="ignore"):
+        quotient = np.divide(numerator, denominator)
+    divided = np.where((denominator > 0) & np.isfinite(quotient), quotient, math.nan)
+    return np.where(np.equal(numerator, 0), 0.0, divided)
+
+
+def return_figures(sums: ReturnSums, bars_per_year: Float) -> dict[str, Float]:
+    """The figures of returns that :func:`summary` defines, for every entry of the sums."""
+    bars, root = sums.bars, np.sqrt(bars_per_year)
+    deviation = np.sqrt(sums.squares / np.maximum(bars - 1, 1))
+    deviation = np.where(deviation <= _ROUNDING * sums.largest, 0.0, deviation)
+    downside = np.sqrt(sums.downside / np.maximum(bars, 1))
+    cagr = _cagr(sums.growth, bars, bars_per_year)
+    return {
+        "total_return": sums.growth - 1.0,
+        "cagr": cagr,
+        "volatility": np.where(bars < 2, math.nan, deviation * root),
+        "sharpe": ratio(sums.mean * root, deviation),
+        "sortino": ratio(sums.mean * root, downside),
+        "calmar": ratio(cagr, -sums.drawdown),
+        "max_drawdown": sums.drawdown,
+        "max_drawdown_bars": sums.drawdown_bars,
+    }
+
+
+def trade_figures(sums: TradeSums) -> dict[str, Float]:
+    """The figures of closed trades that :func:`summary` defines, for every entry of the sums."""
+    trades = np.where(sums.trades > 0, sums.trades, math.nan)
+    factor = np.where(sums.losses > 0, ratio(sums.gains, sums.losses), math.nan)
+    return {
+        "n_trades": sums.trades,
+        "win_rate": sums.wins / trades,
+        "profit_factor": factor,
+        "expectancy_r": sums.r / np.where(sums.known_r > 0, sums.known_r, math.nan),
+        "mean_trade_return": sums.trade_return / trades,
+        "mean_trade_bars": sums.bars / trades,
+        "trade_pnl": np.where(sums.trades > 0, sums.gains - sums.losses, math.nan),
+    }
+
+
+def explain(figures: dict[str, Float], returns: ReturnSums, trades: TradeSums) -> dict[str, str]:
+    """Why figures of one account are NaN or limited, by name."""
     notes: dict[str, str] = {}
-    numbers = _return_metrics(returns, float(bars_per_year), notes)
-    numbers |= _trade_metrics(trades, notes)
-    return {**numbers, "bars": len(returns), "bars_per_year": float(bars_per_year), "notes": notes}
+    few = "needs at least two bars"
+    reasons = {
+        "cagr": f"{float(returns.bars):,.0f} bars are too few to extrapolate their growth to a year",
+        "volatility": few,
+        "sharpe": few if returns.bars < 2 else "returns have no variance",
+        "sortino": "no bar lost",
+        "calmar": "there was no drawdown" if returns.drawdown == 0 else "the growth has no annual rate",
+    }
+    notes |= {name: why for name, why in reasons.items() if np.isnan(figures[name])}
+    if returns.growth <= 0:
+        notes["cagr"] = "the equity was lost; it stays there for the bars after"
+    if not trades.trades > 0:
+        notes["trades"] = "no trade was closed" if trades.trades == 0 else "no trade list was given"
+        return notes
+    if np.isnan(figures["profit_factor"]):
+        small = "the losses are too small to divide by"
+        notes["profit_factor"] = small if trades.losses > 0 else "no closed trade lost money"
+    if trades.known_r < trades.trades:
+        unknown = trades.trades - trades.known_r
+        notes["expectancy_r"] = (
+            f"{unknown:.0f} of {trades.trades:.0f} trades have no R-multiple and are left out"
+        )
+    return notes
+
+
+def normalised_entropy(counts: Float) -> Float:
+    """Entropy of the shares of ``counts`` (..., K) over its greatest value log K; NaN where all are 0."""
+    with np.errstate(all="ignore"):
+        shares = counts / counts.sum(axis=-1, keepdims=True)
+        terms = np.where(shares == 0, 0.0, shares * np.log(shares))
+    result: Float = -terms.sum(axis=-1) / math.log(counts.shape[-1]) + 0.0  # no negative zero
+    return result
 
 
 def _checked(step_returns: ArrayLike) -> Float:
@@ -122,56 +260,31 @@ def _equity(returns: Float) -> Float:
     return np.concatenate(([1.0], np.cumprod(growth)))
 
 
-def _ratio(numerator: float, denominator: float, name: str, reason: str, notes: dict[str, str]) -> float:
-    """Divide; 0/0 is 0.0 and anything else over 0, or too near to it, is NaN with its reason."""
-    if numerator == 0:
-        return 0.0
-    if denominator > 0 and math.isfinite(ratio := numerator / denominator):
-        return ratio
-    notes[name] = reason
-    return math.nan
-
-
-def _return_metrics(returns: Float, bars_per_year: float, notes: dict[str, str]) -> dict[str, Any]:
+def _return_sums(returns: Float) -> ReturnSums:
     equity = _equity(returns)
     below = equity / np.maximum.accumulate(equity) - 1.0
-    deepest = float(below.min())
-    mean = float(returns.mean()) if returns.size else 0.0
-    deviation = float(returns.std(ddof=1)) if returns.size > 1 else 0.0
-    if returns.size and deviation <= _ROUNDING * float(np.abs(returns).max()):
-        deviation = 0.0
-    downside = math.sqrt(float(np.mean(np.minimum(returns, 0.0) ** 2))) if returns.size else 0.0
-    root = math.sqrt(bars_per_year)
-    volatility = deviation * root
-    if returns.size < 2:
-        notes["volatility"] = "needs at least two bars"
-        volatility = math.nan
-    spread = "needs at least two bars" if returns.size < 2 else "returns have no variance"
-    cagr = _cagr(float(equity[-1]), len(returns), bars_per_year, notes)
-    return {
-        "total_return": float(equity[-1]) - 1.0,
-        "cagr": cagr,
-        "volatility": volatility,
-        "sharpe": _ratio(mean * root, deviation, "sharpe", spread, notes),
-        "sortino": _ratio(mean * root, downside, "sortino", "no bar lost", notes),
-        "calmar": _ratio(cagr, -deepest, "calmar", "there was no drawdown", notes),
-        "max_drawdown": deepest,
-        "max_drawdown_bars": _longest_run(below < 0),
-    }
+    mean = returns.mean() if returns.size else np.float64(0.0)
+    lost = np.minimum(returns, 0.0)
+    numbers = (
+        returns.size,
+        mean,
+        ((returns - mean) ** 2).sum(),
+        np.abs(returns).max(initial=0.0),
+        (lost**2).sum(),
+        equity[-1],
+        below.min(),
+        _longest_run(below < 0),
+    )
+    return ReturnSums(*(np.asarray(number, dtype=np.float64) for number in numbers))
 
 
-def _cagr(final: float, bars: int, bars_per_year: float, notes: dict[str, str]) -> float:
-    """Return the compound annual growth rate of equity that went from 1 to `final`."""
-    if bars == 0:
-        return 0.0
-    if final <= 0:
-        notes["cagr"] = "the equity was lost; it stays there for the bars after"
-        return -1.0
-    exponent = math.log(final) * bars_per_year / bars
-    if exponent > math.log(np.finfo(np.float64).max):
-        notes["cagr"] = f"{bars} bars are too few to extrapolate their growth to a year"
-        return math.nan
-    return math.expm1(exponent)
+def _cagr(growth: Float, bars: Float, bars_per_year: Float) -> Float:
+    """Compound annual growth rate of equity that went from 1 to `growth`; -1 where it was lost."""
+    lost = growth <= 0
+    exponent = np.log(np.where(lost, 1.0, growth)) * bars_per_year / np.maximum(bars, 1)
+    endless = exponent > _LOG_LARGEST
+    rate = np.where(endless, math.nan, np.expm1(np.where(endless, 0.0, exponent)))
+    return np.where(lost, -1.0, rate)
 
 
 def _longest_run(flags: NDArray[np.bool_]) -> int:
@@ -179,31 +292,20 @@ def _longest_run(flags: NDArray[np.bool_]) -> int:
     return int((edges[1::2] - edges[::2]).max(initial=0))
 
 
-def _trade_metrics(trades: pl.DataFrame | None, notes: dict[str, str]) -> dict[str, Any]:
-    if trades is None or len(trades) == 0:
-        notes["trades"] = "no trade list was given" if trades is None else "no trade was closed"
-        return {"n_trades": math.nan if trades is None else 0, **dict.fromkeys(_TRADE_METRICS, math.nan)}
+def _trade_sums(trades: pl.DataFrame) -> TradeSums:
     columns = ("pnl", "trade_return", "r", "bars")
     if missing := [name for name in columns if name not in trades.columns]:
         raise DataError(f"trades lack the column {missing[0]!r}; pass the frame of env.trades().")
     pnl, trade_return, r, bars = (trades[name].to_numpy().astype(np.float64) for name in columns)
-    gains, losses = float(pnl[pnl > 0].sum()), float(-pnl[pnl < 0].sum())
-    if losses > 0:
-        factor = _ratio(gains, losses, "profit_factor", "the losses are too small to divide by", notes)
-    else:
-        factor = math.nan
-        notes["profit_factor"] = "no closed trade lost money"
     known = r[np.isfinite(r)]
-    if known.size < r.size:
-        notes["expectancy_r"] = (
-            f"{r.size - known.size} of {r.size} trades have no R-multiple and are left out"
-        )
-    return {
-        "n_trades": len(pnl),
-        "win_rate": float(np.mean(pnl > 0)),
-        "profit_factor": factor,
-        "expectancy_r": float(known.mean()) if known.size else math.nan,
-        "mean_trade_return": float(trade_return.mean()),
-        "mean_trade_bars": float(bars.mean()),
-        "trade_pnl": float(pnl.sum()),
-    }
+    numbers = (
+        pnl.size,
+        np.count_nonzero(pnl > 0),
+        pnl[pnl > 0].sum(),
+        -pnl[pnl < 0].sum(),
+        known.size,
+        known.sum(),
+        trade_return.sum(),
+        bars.sum(),
+    )
+    return TradeSums(*(np.asarray(number, dtype=np.float64) for number in numbers))
