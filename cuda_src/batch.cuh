@@ -8,6 +8,7 @@
 #pragma once
 #include "layout.cuh"
 #include "masks.cuh"
+#include "metrics.cuh"
 #include "observation.cuh"
 #include "step.cuh"
 
@@ -163,12 +164,14 @@ FOX_FN Outcome step_after_end(EnvState& s, const Batch& b, const TradedMarket& m
         s.episode += 1;
         begin_episode(s, -1, m.params);
     }
-    return {0.0f, {false, false}, quiet_info(s, m.rows[s.bar], m.params)};
+    return {0.0f, {false, false}, quiet_info(s, m.rows[s.bar], m.params), {}};
 }
 
-// Step environment i. Its account entries go to `account` (OBS_ACCOUNT floats); returns the bar it now observes.
-template <bool WITH_INFO, u32 RULES>
-FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account) {
+// Step environment i and add the step to `metrics`. Its account entries go to `account` (OBS_ACCOUNT floats); returns
+// the bar it now observes.
+template <bool WITH_INFO, u32 RULES, typename Sums>
+FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account,
+                   const Sums& metrics) {
     EnvState s = load_state<RULES>(b.state, i);
     const i32 episode = s.episode;
     Outcome out;
@@ -178,7 +181,9 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
         const Intent intent = decode_action(actions, i);
         if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
         TradeRecord* ledger = b.ledger ? b.ledger + i * b.ledger_capacity : nullptr;
+        const f64 equity = equity_at(s, m.rows[s.bar].close, m.params);
         out = env_step<WITH_INFO, RULES>(s, intent, conviction_of(actions, i), {m, b.knobs, ledger, b.ledger_capacity});
+        metrics.add(i, out.acted_on, out.info, s.lots, out.info.equity - equity, m.params);
         if (s.done && m.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
             restart_same_step<WITH_INFO, RULES>(s, out, b, m, i, account);
     }

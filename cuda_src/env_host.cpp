@@ -54,29 +54,39 @@ FOX_FN void prefetch_rows(const Batch& b, i64 i) {
     for (i32 byte = 0; byte < OBS_FEATURE_STRIDE * (i32)sizeof(f32); byte += 64) __builtin_prefetch(features + byte);
 }
 
-template <bool WITH_INFO, bool MANY, u32 RULES>
-void step_batch(const Batch& b, const Actions& actions, i32 threads) {
+template <bool WITH_INFO, bool MANY, u32 RULES, typename Sums>
+void step_batch(const Batch& b, const Actions& actions, const Sums& metrics, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         prefetch_rows<MANY>(b, i + PREFETCH_AHEAD);
         const TradedMarket& m = market_of<MANY>(b, i);
         f32* obs = b.obs + i * OBS_SIZE;
-        const i32 bar = advance<WITH_INFO, RULES>(b, m, i, actions, obs + OBS_FEATURES);
+        const i32 bar = advance<WITH_INFO, RULES>(b, m, i, actions, obs + OBS_FEATURES, metrics);
         copy_features(obs, m, bar);
     });
 }
 
 template <bool MANY, u32 RULES>
-void step_batch_of(const Batch& b, const Actions& actions, i32 threads) {
-    (wants_info(b) ? step_batch<true, MANY, RULES> : step_batch<false, MANY, RULES>)(b, actions, threads);
+void step_batch_of(const Batch& b, const Actions& actions, const MetricArrays* metrics, i32 threads) {
+    if (metrics) {
+        step_batch<true, MANY, RULES>(b, actions, Metrics{*metrics, b.num_envs}, threads);
+    } else if (wants_info(b)) {
+        step_batch<true, MANY, RULES>(b, actions, NoMetrics{}, threads);
+    } else {
+        step_batch<false, MANY, RULES>(b, actions, NoMetrics{}, threads);
+    }
 }
 
 // Two steps are compiled: the plain one and the one with every group of rules.
-void step_any_batch(const Batch& b, const Actions& actions, i32 threads) {
+void step_any_batch(const Batch& b, const Actions& actions, const MetricArrays* metrics, i32 threads) {
     if (b.markets) {
-        (b.rules ? step_batch_of<true, RULES_ALL> : step_batch_of<true, RULES_NONE>)(b, actions, threads);
+        (b.rules ? step_batch_of<true, RULES_ALL> : step_batch_of<true, RULES_NONE>)(b, actions, metrics, threads);
     } else {
-        (b.rules ? step_batch_of<false, RULES_ALL> : step_batch_of<false, RULES_NONE>)(b, actions, threads);
+        (b.rules ? step_batch_of<false, RULES_ALL> : step_batch_of<false, RULES_NONE>)(b, actions, metrics, threads);
     }
+}
+
+void clear_metrics_of(const MetricArrays& metrics, i64 num_envs, const u8* mask) {
+    for (i64 i = 0; i < num_envs; ++i) clear_metrics(metrics, num_envs, mask, i);
 }
 
 const TradedMarket& any_market_of(const Batch& b, i64 i) {
@@ -137,7 +147,7 @@ void philox_words(const u32* counter, const u32* key, u32* out) {
 
 }  // namespace
 
-extern const HostLevel host_level = {step_any_batch,   reset_batch,     mask_batch,  counterfactual_batch,
-                                     first_bad_action, physics_columns, philox_words};
+extern const HostLevel host_level = {step_any_batch,   reset_batch,      mask_batch,      counterfactual_batch,
+                                     clear_metrics_of, first_bad_action, physics_columns, philox_words};
 
 }  // namespace FOX_NAMESPACE

@@ -71,10 +71,10 @@ __device__ __forceinline__ void observe_block(const Batch& batch, const Work& wo
     if (env - lane < batch.num_envs) write_warp_observations<MANY>(batch, env - lane, bar, account[warp], lane);
 }
 
-template <bool WITH_INFO, bool MANY>
-__device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions) {
+template <bool WITH_INFO, bool MANY, typename Sums>
+__device__ __forceinline__ void step_block(const Batch& batch, const Actions& actions, const Sums& metrics) {
     observe_block<MANY>(batch, [&](i64 env, const TradedMarket& market, f32* account) {
-        return advance<WITH_INFO, FOX_RULES>(batch, market, env, actions, account);
+        return advance<WITH_INFO, FOX_RULES>(batch, market, env, actions, account, metrics);
     });
 }
 
@@ -101,19 +101,27 @@ __device__ __forceinline__ void counterfactual_block(const Batch& batch, const A
 }
 
 // The *_quiet kernels are the step of a learner that asks for no info: fewer live values, so more warps fit a
-// multiprocessor. The *_markets kernels serve batches of several markets.
+// multiprocessor. The *_metrics kernels add the step to performance sums as well. The *_markets kernels serve batches of several markets.
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_step(const Batch batch, const Actions actions) {
-    step_block<true, false>(batch, actions);
+    step_block<true, false>(batch, actions, NoMetrics{});
 }
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_step_markets(const Batch batch, const Actions actions) {
-    step_block<true, true>(batch, actions);
+    step_block<true, true>(batch, actions, NoMetrics{});
 }
 extern "C" __global__ void __launch_bounds__(BLOCK, QUIET_BLOCKS)
     fox_step_quiet(const Batch batch, const Actions actions) {
-    step_block<false, false>(batch, actions);
+    step_block<false, false>(batch, actions, NoMetrics{});
 }
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_step_quiet_markets(const Batch batch, const Actions actions) {
-    step_block<false, true>(batch, actions);
+    step_block<false, true>(batch, actions, NoMetrics{});
+}
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    fox_step_metrics(const Batch batch, const Actions actions, const MetricArrays metrics) {
+    step_block<true, false>(batch, actions, Metrics{metrics, batch.num_envs});
+}
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    fox_step_metrics_markets(const Batch batch, const Actions actions, const MetricArrays metrics) {
+    step_block<true, true>(batch, actions, Metrics{metrics, batch.num_envs});
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) fox_reset(const Batch batch, const ResetRequest request) {
@@ -136,6 +144,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK) fox_counterfactual(const Bat
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fox_counterfactual_markets(const Batch batch, const Actions actions) {
     counterfactual_block<true>(batch, actions);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    fox_clear_metrics(const MetricArrays metrics, const i64 num_envs, const u8* mask) {
+    const i64 env = (i64)blockIdx.x * BLOCK + threadIdx.x;
+    if (env < num_envs) clear_metrics(metrics, num_envs, mask, env);
 }
 
 extern "C" __global__ void fox_set_knob(f64* knobs, const i32 index, const f64 value) { knobs[index] = value; }

@@ -74,8 +74,8 @@ int fox_threads() { return omp_get_max_threads(); }
 // Sizes of the shared structures, in the order that fox_env/_layout.py lists them.
 int fox_structure_sizes(long long* out, int capacity) { return fox::structure_sizes(out, capacity); }
 
-void fox_step(const fox::Batch* batch, const fox::Actions* actions, int threads) {
-    chosen().level->step(*batch, *actions, threads);
+void fox_step(const fox::Batch* batch, const fox::Actions* actions, const fox::MetricArrays* metrics, int threads) {
+    chosen().level->step(*batch, *actions, metrics, threads);
 }
 
 void fox_reset(const fox::Batch* batch, const fox::ResetRequest* request, int threads) {
@@ -88,6 +88,10 @@ void fox_masks(const fox::Batch* batch, int exposures, unsigned char* out, int t
 
 void fox_counterfactual(const fox::Batch* batch, const fox::Actions* actions, int threads) {
     chosen().level->counterfactual(*batch, *actions, threads);
+}
+
+void fox_clear_metrics(const fox::MetricArrays* metrics, long long num_envs, const unsigned char* mask) {
+    chosen().level->clear_metrics(*metrics, num_envs, mask);
 }
 
 long long fox_first_bad_action(const fox::Actions* actions, long long num_envs) {

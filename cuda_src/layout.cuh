@@ -105,6 +105,18 @@ enum Fault : i32 { FAULT_BAD_ACTION = 0, FAULT_STEP_AFTER_END = 1, FAULT_COUNT =
 // What each random number is for: the last word of the counter.
 enum Draw : i32 { DRAW_START = 0, DRAW_COST = 1, DRAW_QUEUE = 2, DRAW_TARGET = 3 };
 
+// Rows of the counts of what became of the agent's orders (metrics.cuh).
+enum Executed : i32 {
+    EXECUTED_STATUS = 0,      // bars by OrderStatus
+    EXECUTED_BUY = 9,         // bars in which the order bought something
+    EXECUTED_SELL = 10,       // or sold something
+    EXECUTED_DIRECTION = 11,  // the Direction behind a fill
+    EXECUTED_MAGNITUDE = 15,  // the Magnitude, where another one would have asked for another order
+    EXECUTED_ORDER = 18,      // the OrderType
+    EXECUTED_URGENCY = 21,    // the Urgency
+    EXECUTED_SIZE = 24
+};
+
 // ---- observation: 128 float32 ----------------------------------------------------------------------------------
 enum Observation : i32 {
     OBS_MARKET = 0,
@@ -325,6 +337,44 @@ enum Context : i32 {
     X(i8, reason, "an ExitReason")                                               \
     X(u16, padding, "always 0")
 
+// ---- performance: sums of every account since their last clearing, one array a field (metrics.cuh) --------------------
+#define FOX_METRIC_FIELDS(X)                                                              \
+    X(i64, bars, "steps, without those that only begin an episode")                       \
+    X(f64, mean, "mean step return")                                                      \
+    X(f64, squares, "sum of squared distances of the step returns from their mean")       \
+    X(f64, largest, "largest absolute step return")                                       \
+    X(f64, downside, "sum of the squares of negative step returns")                       \
+    X(f64, growth, "product of 1 + step return")                                          \
+    X(f64, growth_peak, "its highest value, at least 1")                                  \
+    X(f64, drawdown, "deepest growth / growth_peak - 1")                                  \
+    X(i64, bars_below, "bars since growth was at its peak")                               \
+    X(i64, drawdown_bars, "the most of them")                                             \
+    X(i64, exposed, "bars that ended with a position, before a restart")                  \
+    X(f64, notional, "money: price * size of the agent's fills")                          \
+    X(f64, net, "money: equity changes")                                                  \
+    X(f64, fees, "money")                                                                 \
+    X(f64, spread, "money: half-spreads inside the fill prices")                          \
+    X(f64, impact, "money: impact inside the fill prices")                                \
+    X(i64, trades, "finished trades")                                                     \
+    X(i64, wins, "those with net P&L above 0")                                            \
+    X(f64, gains, "money: net P&L of the trades that made some")                          \
+    X(f64, losses, "money: net P&L of the trades that lost, as a positive number")        \
+    X(i64, known_r, "trades with a finite R-multiple")                                    \
+    X(f64, trade_r, "sum of these R-multiples")                                           \
+    X(f64, trade_return, "sum of net P&L / equity at the trade's start")                  \
+    X(i64, trade_bars, "sum of the bars that trades were held")
+
+// What the trades that ended in one step add to them.
+struct TradeSums {
+    i32 wins;
+    i32 known_r;
+    i32 bars;
+    f64 gains;
+    f64 losses;
+    f64 r;
+    f64 trade_return;
+};
+
 #define FOX_MEMBER(type, name, meaning) type name;
 #define FOX_POINTER(type, name, meaning) type* name;
 
@@ -344,6 +394,7 @@ struct StepInfo {
     FOX_INFO_FIELDS(FOX_MEMBER)
     f64 trade_reward;  // U: the trade term of the trades ended in this step (reward.cuh)
     f64 missed;        // U: the opportunity term of the trades begun in this step
+    TradeSums ended;   // read by the performance sums alone
 };
 struct InfoArrays {
     FOX_INFO_FIELDS(FOX_POINTER)
@@ -353,6 +404,10 @@ struct TradeRecord {
 };
 struct CounterfactualArrays {
     FOX_COUNTERFACTUAL_FIELDS(FOX_POINTER)
+};
+struct MetricArrays {
+    FOX_METRIC_FIELDS(FOX_POINTER)
+    i64* executed;  // (EXECUTED_SIZE, N)
 };
 
 // A market and the parameters of the accounts that trade it.

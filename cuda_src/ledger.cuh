@@ -29,6 +29,18 @@ struct Booking {
     i64 capacity;
 };
 
+// Add a finished trade to the sums of its step; r of a trade without risk is no number.
+FOX_FN void add_trade(TradeSums& t, f64 pnl, f64 trade_return, f64 r, i32 bars) {
+    const bool known = r - r == 0.0;
+    t.wins += pnl > 0.0;
+    t.known_r += known;
+    t.bars += bars;
+    t.gains += pnl > 0.0 ? pnl : 0.0;
+    t.losses += pnl < 0.0 ? -pnl : 0.0;
+    t.r += known ? r : 0.0;
+    t.trade_return += trade_return;
+}
+
 template <u32 RULES>
 FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const Booking<RULES>& b) {
     const f64 pnl = s.trade_net;
@@ -52,6 +64,7 @@ FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const 
              (i8)reason,
              0};
     }
+    add_trade(info.ended, pnl, trade_return, r, s.bars_in_trade);
     info.trade_closed = (i8)(info.trade_closed + 1);
     info.trade_return = trade_return;
     info.trade_r = r;

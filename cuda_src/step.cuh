@@ -20,10 +20,17 @@
 
 namespace FOX_NAMESPACE {
 
+// The intent that the step executed, which with latency is an earlier one, and the branches that shaped its order.
+struct ActedOn {
+    Intent intent;
+    u32 branches;
+};
+
 struct Outcome {
     f32 reward;
     EpisodeEnd end;
     StepInfo info;
+    ActedOn acted_on;
 };
 
 // Fill in what can be read off the account at the close of the state's bar.
@@ -86,7 +93,7 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     const Cap cap = position_cap<RULES>(s, equity, p, knobs);
     const Order order = order_for(acting, acting_conviction, s, cap, p);
     Fill fill = fill_order(order, s, decided_at, gap, bar, costs, p);
-    if (WITH_INFO && !late) out.info.branch_active = active_branches(acting, order, s, cap, acting_conviction, p);
+    if (WITH_INFO) out.acted_on = {acting, active_branches(acting, order, s, cap, acting_conviction, p)};
 
     const i32 side_before = sign_of(s.lots);
     const bool carried = s.lots != 0 && order.lots == 0;
@@ -125,7 +132,7 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
         out.reward = account_reward(equity, out.info.equity, p);
     }
     if ((RULES & RULES_CLOSE_TODAY) && (bar.flags & BAR_FLAG_DAY_END)) s.lots_today = 0;
-    if (WITH_INFO && late) out.info.branch_active = branches_of_pending<RULES>(s, out, p, knobs);
+    if (WITH_INFO) out.info.branch_active = late ? branches_of_pending<RULES>(s, out, p, knobs) : out.acted_on.branches;
     s.done = (u8)(out.end.terminated || out.end.truncated);
     return out;
 }

@@ -29,13 +29,16 @@ __all__ = [
     "COUNTERFACTUAL_FIELDS",
     "CounterfactualArrays",
     "EnvParams",
+    "Executed",
     "ExitReason",
     "Fault",
     "INFO_FIELDS",
     "InfoArrays",
     "Knob",
     "MARKET_ROW",
+    "METRIC_FIELDS",
     "Magnitude",
+    "MetricArrays",
     "Observation",
     "OrderStatus",
     "OrderType",
@@ -111,8 +114,9 @@ def _values(name: str, struct: str) -> Any:
     return _structure(struct, [(field, _C_TYPES[kind]) for kind, field, _ in _fields(name)])
 
 
-def _pointers(struct: str, *names: str) -> Any:
-    return _structure(struct, [(field, ctypes.c_void_p) for name in names for _, field, _ in _fields(name)])
+def _pointers(struct: str, *names: str, more: tuple[str, ...] = ()) -> Any:
+    listed = [field for name in names for _, field, _ in _fields(name)]
+    return _structure(struct, [(field, ctypes.c_void_p) for field in (*listed, *more)])
 
 
 def _dtype(structure: Any) -> np.dtype[Any]:
@@ -138,6 +142,7 @@ BarFlag = _enum("BarFlag")
 Rules = _enum("Rules")
 Knob = _enum("Knob")
 Fault = _enum("Fault")
+Executed = _enum("Executed")
 Observation = _enum("Observation")
 Portfolio = _enum("Portfolio")
 Context = _enum("Context")
@@ -157,12 +162,14 @@ EnvParams = _values("PARAM", "EnvParams")
 StateArrays = _pointers("StateArrays", *_STATE)
 InfoArrays = _pointers("InfoArrays", "INFO")
 CounterfactualArrays = _pointers("CounterfactualArrays", "COUNTERFACTUAL")
+MetricArrays = _pointers("MetricArrays", "METRIC", more=("executed",))
 MARKET_ROW = _dtype(_values("MARKET_ROW", "MarketRow"))
 TRADE_RECORD = _dtype(_values("TRADE", "TradeRecord"))
 STATE_FIELDS = {name: dtype for part in _STATE for name, dtype in _numpy_fields(part).items()}
 RULE_STATE_FIELDS = {Rules[rule]: _numpy_fields(fields) for rule, fields in _RULE_STATE.items()}
 INFO_FIELDS = _numpy_fields("INFO")
 COUNTERFACTUAL_FIELDS = _numpy_fields("COUNTERFACTUAL")
+METRIC_FIELDS = _numpy_fields("METRIC")
 
 
 def _mixed(name: str, struct: str, nested: dict[str, Any]) -> Any:
@@ -200,5 +207,6 @@ STRUCTURES: dict[str, int] = {
     "Batch": ctypes.sizeof(Batch),
     "Actions": ctypes.sizeof(Actions),
     "ResetRequest": ctypes.sizeof(ResetRequest),
+    "MetricArrays": ctypes.sizeof(MetricArrays),
 }
 """Size in bytes of every structure that C++ and Python share, in the order of ``layout_sizes.h``."""

@@ -74,7 +74,7 @@ def library() -> ctypes.CDLL:
         )
     lib.fox_first_bad_action.restype = ctypes.c_int64
     lib.fox_first_bad_action.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    lib.fox_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
+    lib.fox_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
     lib.fox_step.restype = None
     lib.fox_reset.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
     lib.fox_reset.restype = None
@@ -82,6 +82,8 @@ def library() -> ctypes.CDLL:
     lib.fox_masks.restype = None
     lib.fox_counterfactual.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32]
     lib.fox_counterfactual.restype = None
+    lib.fox_clear_metrics.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    lib.fox_clear_metrics.restype = None
     lib.fox_physics_columns.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 6]
     lib.fox_physics_columns.restype = None
     lib.fox_philox.argtypes = [ctypes.c_void_p] * 3

@@ -18,6 +18,8 @@ Float = NDArray[np.float64]
 
 _ROUNDING = 1e-14
 """A standard deviation below this share of the largest return is rounding of equal returns."""
+COUNTS = ("n_trades", "max_drawdown_bars")
+"""Figures that are whole numbers."""
 _LOG_LARGEST = math.log(np.finfo(np.float64).max)
 
 
@@ -27,6 +29,8 @@ class ReturnSums:
 
     bars: Float
     """Number of returns."""
+    span: Float
+    """Bars that the growth took: the number of returns of one account."""
     mean: Float
     """Their mean, 0 without any."""
     squares: Float
@@ -155,9 +159,8 @@ def summary(
 
 def plain(figures: dict[str, Float]) -> dict[str, int | float]:
     """Figures of one account as Python's numbers; counts are whole ones."""
-    counts = ("n_trades", "max_drawdown_bars")
     return {
-        name: int(value) if name in counts and not np.isnan(value) else float(value)
+        name: int(value) if name in COUNTS and not np.isnan(value) else float(value)
         for name, value in figures.items()
     }
 
@@ -176,7 +179,7 @@ def return_figures(sums: ReturnSums, bars_per_year: Float) -> dict[str, Float]:
     deviation = np.sqrt(sums.squares / np.maximum(bars - 1, 1))
     deviation = np.where(deviation <= _ROUNDING * sums.largest, 0.0, deviation)
     downside = np.sqrt(sums.downside / np.maximum(bars, 1))
-    cagr = _cagr(sums.growth, bars, bars_per_year)
+    cagr = _cagr(sums.growth, sums.span, bars_per_year)
     return {
         "total_return": sums.growth - 1.0,
         "cagr": cagr,
@@ -209,7 +212,7 @@ def explain(figures: dict[str, Float], returns: ReturnSums, trades: TradeSums) -
     notes: dict[str, str] = {}
     few = "needs at least two bars"
     reasons = {
-        "cagr": f"{float(returns.bars):,.0f} bars are too few to extrapolate their growth to a year",
+        "cagr": f"{returns.span:,.0f} bars are too few to extrapolate their growth to a year",
         "volatility": few,
         "sharpe": few if returns.bars < 2 else "returns have no variance",
         "sortino": "no bar lost",
@@ -267,6 +270,7 @@ def _return_sums(returns: Float) -> ReturnSums:
     lost = np.minimum(returns, 0.0)
     numbers = (
         returns.size,
+        returns.size,
         mean,
         ((returns - mean) ** 2).sum(),
         np.abs(returns).max(initial=0.0),
@@ -279,7 +283,7 @@ def _return_sums(returns: Float) -> ReturnSums:
 
 
 def _cagr(growth: Float, bars: Float, bars_per_year: Float) -> Float:
-    """Compound annual growth rate of equity that went from 1 to `growth`; -1 where it was lost."""
+    """Compound annual growth rate of equity that went from 1 to `growth` in so many bars; -1 where it was lost."""
     lost = growth <= 0
     exponent = np.log(np.where(lost, 1.0, growth)) * bars_per_year / np.maximum(bars, 1)
     endless = exponent > _LOG_LARGEST

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fox_env.arguments import RENDER_FPS, RENDER_MODES
 from fox_env.config import EnvConfig
+from fox_env.device_metrics import BatchMetrics
 from fox_env.errors import ConfigError
 from fox_env.market import Market
 from fox_env.vector_env import FoxFuturesVectorEnv
@@ -38,7 +39,9 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
 
     Parameters
     ----------
-    market, config, contract, read_hints, action_type, trade_capacity, max_episode_steps, render_mode, **options
+    market, config, contract, read_hints, action_type, trade_capacity, metrics, max_episode_steps, render_mode
+        As :class:`~fox_env.FoxFuturesVectorEnv`.
+    **options
         As :class:`~fox_env.FoxFuturesVectorEnv`.
     backend
         ``"cpu"`` is fastest for a single account.
@@ -156,6 +159,14 @@ class FoxFuturesEnv(gym.Env[NDArray[np.float32], Any]):
     def trades(self) -> Any:
         """Every finished trade since the last seeding, as a polars frame."""
         return self._batch.trades()
+
+    def metrics(self) -> BatchMetrics:
+        """See :meth:`fox_env.FoxFuturesVectorEnv.metrics`."""
+        return self._batch.metrics()
+
+    def reset_metrics(self) -> None:
+        """Begin the figures of :meth:`metrics` anew."""
+        self._batch.reset_metrics()
 
     def render(self) -> Any:
         """A text or a picture of the account, by ``render_mode``."""

@@ -21,7 +21,8 @@ __all__ = ["market_words", "read_state", "write_state"]
 def _names(backend: Backend) -> list[str]:
     slots = backend.plan.slots
     names = [name for name in slots if name.startswith("state.")]
-    return [*names, "knobs", "obs", *(["ledger"] if "ledger" in slots else [])]
+    kept = [name for name in slots if name == "ledger" or name.startswith("metrics.")]
+    return [*names, "knobs", "obs", *kept]
 
 
 @lru_cache(maxsize=64)
@@ -44,7 +45,7 @@ def market_words(
 
 
 def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
-    """Accounts, random counters, knobs, trades (as bytes) and the last observation, after all enqueued work."""
+    """Accounts, random counters, knobs, trades (as bytes), metrics, last observation, after all enqueued work."""
     state = {name: backend.read(name) for name in _names(backend)}
     if "ledger" in state:
         state["ledger"] = state["ledger"].view(np.uint8)

@@ -29,6 +29,7 @@ from fox_env.arguments import (
 from fox_env.backends import Backend, ClosedBackend, make_backend, resolve_backend
 from fox_env.backends.buffers import plan_buffers
 from fox_env.config import EnvConfig
+from fox_env.device_metrics import BatchMetrics, read_metrics, require_metrics
 from fox_env.errors import ActionError, FoxError
 from fox_env.info import LazyInfo, build_info, final_rows, info_fields
 from fox_env.knobs import KNOBS, check_knob, initial_knobs, with_physics_knobs
@@ -87,6 +88,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         [-1, 1]).
     trade_capacity
         Trades kept for each account; None chooses for ``info_level="full"`` and keeps none otherwise.
+    metrics
+        Add up the performance of every account as it steps, for :meth:`metrics`.
     max_episode_steps
         Gymnasium's name for ``horizon``; the smaller of both holds.
     render_mode
@@ -135,6 +138,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         info_level: str = "full",
         action_type: str = "branches",
         trade_capacity: int | None = None,
+        metrics: bool = False,
         max_episode_steps: int | None = None,
         render_mode: str | None = None,
         threads: int | None = None,
@@ -183,6 +187,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             final_masks=same_step and self._torch and bool(self._fields) and action_type == "branches",
             counterfactual=self.config.counterfactual,
             ledger_capacity=capacity,
+            metrics=metrics,
         )
         params = [make_params(m, self.config, _MODES[self.autoreset_mode]) for m in self.markets]
         self._backend: Backend = make_backend(
@@ -379,8 +384,23 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ledger, counts = self._backend.read("ledger"), self._backend.read("state.ledger_count")
         return trades_frame(ledger, counts, self.markets, self.market_of)
 
+    def metrics(self) -> BatchMetrics:
+        """Performance of every account and of all together since the last seeding or :meth:`reset_metrics`.
+
+        Raises
+        ------
+        FoxError
+            If the environment keeps none (``metrics=False``).
+        """
+        return read_metrics(self._backend, self.markets, self.market_of, self.config.initial_cash)
+
+    def reset_metrics(self) -> None:
+        """Begin the figures of :meth:`metrics` anew, in stream order; the episodes go on."""
+        require_metrics(self._backend)
+        self._backend.clear_metrics()
+
     def state_dict(self) -> dict[str, Any]:
-        """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, last observation."""
+        """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, metrics, observation."""
         flags = {
             "needs_reset": np.array([self._needs_reset]),
             "markets": market_words(self.markets, self.market_of, self.config),

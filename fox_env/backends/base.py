@@ -26,7 +26,13 @@ class Backend(Protocol):
         """Advance every environment by one step."""
 
     def reset(self, mask: Any | None, start: Any | None, keys: Any | None, streams: Any | None) -> None:
-        """Reset the environments of ``mask`` (all if None); host arrays, see ``ResetRequest`` in batch.cuh."""
+        """Reset the environments of ``mask`` (all if None); host arrays, see ``ResetRequest`` in batch.cuh.
+
+        With ``keys`` their performance sums begin anew as well.
+        """
+
+    def clear_metrics(self) -> None:
+        """Begin the performance sums of every environment anew, in stream order, where the batch keeps them."""
 
     def masks(self, exposures: bool) -> Any:
         """(N, 13) or (N, 8) bool of distinct actions, NumPy or torch as the outputs are."""

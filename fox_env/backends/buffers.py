@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fox_env import _layout
 
-__all__ = ["BufferPlan", "Slot", "host_views", "make_batch", "plan_buffers"]
+__all__ = ["BufferPlan", "Slot", "host_views", "make_batch", "make_metrics", "plan_buffers"]
 
 _ALIGNMENT = 256
 _OBS = int(_layout.Observation.SIZE)
@@ -88,8 +88,9 @@ def plan_buffers(
     final_masks: bool,
     counterfactual: bool,
     ledger_capacity: int,
+    metrics: bool = False,
 ) -> BufferPlan:
-    """Lay out the outputs (observation, reward, flags, info), then the state, the knobs and the trade ledger."""
+    """Lay out the outputs (observation, reward, flags, info), then the state, knobs, trade ledger and performance."""
     fields = list(info_fields)
     main: list[tuple[str, Any, tuple[int, ...]]] = [
         ("obs", np.float32, (num_envs, _OBS)),
@@ -112,6 +113,9 @@ def plan_buffers(
     kept.append(("knobs", np.float64, (int(_layout.Knob.COUNT),)))
     if ledger_capacity:
         kept.append(("ledger", _layout.TRADE_RECORD, (num_envs, ledger_capacity)))
+    if metrics:
+        kept += [(f"metrics.{name}", dtype, (num_envs,)) for name, dtype in _layout.METRIC_FIELDS.items()]
+        kept.append(("metrics.executed", np.int64, (int(_layout.Executed.SIZE), num_envs)))
 
     slots: dict[str, Slot] = {}
     ends = [0]
@@ -138,6 +142,12 @@ def host_views(
         first = slot.offset - start
         views[name] = block[first : first + slot.nbytes].view(slot.dtype).reshape(slot.shape)
     return views
+
+
+def make_metrics(plan: BufferPlan, address: Callable[[str], int]) -> Any | None:
+    """The ``MetricArrays`` structure of layout.cuh, or None for a batch that keeps no performance sums."""
+    named = plan.named("metrics.")
+    return _layout.MetricArrays(**{field: address(slot) for field, slot in named.items()}) if named else None
 
 
 def make_batch(

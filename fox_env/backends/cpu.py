@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_metrics
 from fox_env.backends.market_arrays import feature_table, market_rows, roll_gaps
 from fox_env.market import Market
 
@@ -79,10 +79,13 @@ class CpuBackend:
             rules=rules,
         )
         self._batch_address = ctypes.addressof(self._batch)
+        self._metrics = make_metrics(plan, lambda name: int(self._arrays[name].ctypes.data))
+        self._metrics_address = None if self._metrics is None else ctypes.addressof(self._metrics)
         self._actions = _layout.Actions()
         self._actions_address = ctypes.addressof(self._actions)
         self._torch_output = torch_output
         self._outputs = self._make_outputs()
+        self.clear_metrics()
 
     def _make_outputs(self) -> dict[str, Any]:
         return self._as_output({name: self._arrays[name] for name in self.plan.outputs})
@@ -103,12 +106,23 @@ class CpuBackend:
         self._fill_actions(actions, action_format, conviction)
         if self._batch.counterfactual.reward:
             self._library.fox_counterfactual(self._batch_address, self._actions_address, self._threads)
-        self._library.fox_step(self._batch_address, self._actions_address, self._threads)
+        self._library.fox_step(
+            self._batch_address, self._actions_address, self._metrics_address, self._threads
+        )
 
     def reset(self, mask: Any | None, start: Any | None, keys: Any | None, streams: Any | None) -> None:
         addresses = [None if array is None else array.ctypes.data for array in (mask, start, keys, streams)]
         request = _layout.ResetRequest(*addresses)
         self._library.fox_reset(self._batch_address, ctypes.addressof(request), self._threads)
+        if keys is not None:
+            self._clear_metrics(addresses[0])
+
+    def clear_metrics(self) -> None:
+        self._clear_metrics(None)
+
+    def _clear_metrics(self, mask: int | None) -> None:
+        if self._metrics is not None:
+            self._library.fox_clear_metrics(self._metrics_address, self.plan.num_envs, mask)
 
     def masks(self, exposures: bool) -> Any:
         out = np.empty((self.plan.num_envs, 8 if exposures else sum(_layout.ACTION_BRANCHES)), dtype=np.bool_)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_metrics
 from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -27,8 +27,15 @@ from fox_env.market import Market
 __all__ = ["CudaBackend", "gpu_problem"]
 
 _BLOCK = 128  # threads; BLOCK in env_kernels.cu
-_BATCH_KERNELS = ("fox_step", "fox_step_quiet", "fox_reset", "fox_masks", "fox_counterfactual")
-_KERNELS = (*_BATCH_KERNELS, *(f"{name}_markets" for name in _BATCH_KERNELS), "fox_set_knob")
+_BATCH_KERNELS = (
+    "fox_step", "fox_step_quiet", "fox_step_metrics", "fox_reset", "fox_masks", "fox_counterfactual",
+)  # fmt: skip
+_KERNELS = (
+    *_BATCH_KERNELS,
+    *(f"{name}_markets" for name in _BATCH_KERNELS),
+    "fox_clear_metrics",
+    "fox_set_knob",
+)
 
 
 def gpu_problem() -> str | None:
@@ -159,10 +166,16 @@ class CudaBackend:
         with self._context:
             kernels = _kernels(self._index, rules)
         variant = "_markets" if several else ""
+        metrics = make_metrics(plan, self._address)
         step = "fox_step" if plan.named("info.") else "fox_step_quiet"
-        self._launch_step = _Launcher(
-            kernels[step + variant], plan.num_envs, _BLOCK, self._batch, self._actions
-        )
+        arguments = [self._batch, self._actions]
+        self._launch_clearing: _Launcher | None = None
+        self._clearing_mask = ctypes.c_void_p()
+        if metrics is not None:
+            step, arguments = "fox_step_metrics", [*arguments, metrics]
+            clearing = (metrics, ctypes.c_int64(plan.num_envs), self._clearing_mask)
+            self._launch_clearing = _Launcher(kernels["fox_clear_metrics"], plan.num_envs, _BLOCK, *clearing)
+        self._launch_step = _Launcher(kernels[step + variant], plan.num_envs, _BLOCK, *arguments)
         self._launch_counterfactual = None
         if "counterfactual.reward" in plan.slots:
             self._launch_counterfactual = _Launcher(
@@ -184,6 +197,7 @@ class CudaBackend:
         self._host = None if torch_output else PinnedMemory(self._context, plan.output_bytes)
         self._block: Any = None
         self._outputs = self._make_outputs()
+        self.clear_metrics()
         self._wait()
 
     # ---- memory ----------------------------------------------------------------------------------------------
@@ -267,7 +281,15 @@ class CudaBackend:
         self._request.keys = self._staged("keys", keys)
         self._request.streams = self._staged("streams", streams)
         self._launch(self._launch_reset)
+        if keys is not None and self._launch_clearing is not None:
+            self._clearing_mask.value = self._request.mask
+            self._launch(self._launch_clearing)
         self._fetch()
+
+    def clear_metrics(self) -> None:
+        if self._launch_clearing is not None:
+            self._clearing_mask.value = None
+            self._launch(self._launch_clearing)
 
     def _fetch(self) -> None:
         if self._host is None:

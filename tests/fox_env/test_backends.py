@@ -70,7 +70,7 @@ class TestLayout:
         assert _layout.MARKET_ROW.itemsize == 64 and _layout.TRADE_RECORD.itemsize % 8 == 0
         assert set(_layout.STRUCTURES) == {
             *("EnvParams", "MarketRow", "StateArrays", "InfoArrays", "CounterfactualArrays"),
-            *("TradeRecord", "TradedMarket", "Batch", "Actions", "ResetRequest"),
+            *("TradeRecord", "TradedMarket", "Batch", "Actions", "ResetRequest", "MetricArrays"),
         }
 
     @pytest.mark.parametrize("num_envs", [1, 33, 1025])
@@ -83,6 +83,7 @@ class TestLayout:
             final_masks=True,
             counterfactual=True,
             ledger_capacity=3,
+            metrics=True,
         )
         end = 0
         for name, slot in plan.slots.items():
@@ -90,7 +91,7 @@ class TestLayout:
             end = slot.offset + slot.nbytes
         assert plan.total_bytes == end
         outputs = [n for n, s in plan.slots.items() if s.offset < plan.output_bytes]
-        assert not any(name.startswith(("state.", "knobs", "ledger")) for name in outputs)
+        assert not any(name.startswith(("state.", "knobs", "ledger", "metrics.")) for name in outputs)
         assert {"obs", "reward", "terminated", "truncated", "final_obs"} <= set(outputs)
 
 
@@ -203,8 +204,16 @@ class TestNvrtc:
     def test_every_kernel_compiles_and_hardly_spills(self, arch: str, rules: int) -> None:
         pytest.importorskip("cuda.core")
         found = {use.kernel: use for use in nvrtc.kernel_use(arch, rules)}
-        batch = {"fox_step", "fox_step_quiet", "fox_reset", "fox_masks", "fox_counterfactual"}
-        assert set(found) == {*batch, *(f"{name}_markets" for name in batch), "fox_set_knob"}
+        batch = {
+            "fox_step",
+            "fox_step_quiet",
+            "fox_step_metrics",
+            "fox_reset",
+            "fox_masks",
+            "fox_counterfactual",
+        }
+        once = {"fox_clear_metrics", "fox_set_knob"}
+        assert set(found) == {*batch, *(f"{name}_markets" for name in batch), *once}
         for use in found.values():
             assert 0 < use.registers <= 255
             assert use.spill_bytes <= MOST_SPILLED, use
