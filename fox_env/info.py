@@ -46,12 +46,14 @@ class LazyInfo(dict[str, Any]):
     Parameters
     ----------
     build
-        Makes the entries; called once.
+        Makes the entries; called once. None for a dictionary that has them.
+    **entries
+        As of ``dict``; wrappers that convert infos make new ones of the same class from converted entries.
     """
 
-    def __init__(self, build: Callable[[], dict[str, Any]]) -> None:
-        super().__init__()
-        self._build: Callable[[], dict[str, Any]] | None = build
+    def __init__(self, build: Callable[[], dict[str, Any]] | None = None, /, **entries: Any) -> None:
+        super().__init__(entries)
+        self._build = build
 
     def _fill(self) -> None:
         if self._build is not None:

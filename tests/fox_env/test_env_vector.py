@@ -293,6 +293,7 @@ class TestInfo:
         info["own"] = 1
         info |= {"more": 2}
         assert set(info) == names | {"own", "more"}
+        assert dict(type(info)(**info)) == dict(info)  # as wrappers that convert every entry make it anew
         info.clear()
         assert not info
         assert "episode" not in names
