@@ -1,0 +1,84 @@
+"""What every adapter asks of its batch: one given or made, that resets in the step that ends an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from fox_env import _layout
+from fox_env.errors import ConfigError
+from fox_env.vector_env import FoxFuturesVectorEnv
+
+__all__ = ["adapted_batch", "read_info_keys"]
+
+
+def read_info_keys(info_keys: Iterable[str]) -> tuple[str, ...]:
+    """The names of info fields that an adapter passes on.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is none.
+    """
+    names = tuple(info_keys)
+    for name in names:
+        if name not in _layout.INFO_FIELDS:
+            raise ConfigError(
+                f"info_keys names {name!r}, which no info has; the fields are {', '.join(_layout.INFO_FIELDS)}"
+            )
+    return names
+
+
+def adapted_batch(
+    env: FoxFuturesVectorEnv | None,
+    arguments: Mapping[str, Any],
+    *,
+    output: str,
+    info_level: str,
+    info_keys: tuple[str, ...],
+) -> FoxFuturesVectorEnv:
+    """The batch given, or a new one of ``arguments``: in SAME_STEP mode, without copies since its adapter makes them.
+
+    Parameters
+    ----------
+    env
+        A batch of the caller's, or None.
+    arguments
+        Those of the batch to be made.
+    output
+        The kind of arrays that the adapter reads.
+    info_level
+        Of a batch to be made, unless ``arguments`` has it or asks for pictures.
+    info_keys
+        The fields that the adapter reads.
+
+    Raises
+    ------
+    ConfigError
+        If the batch cannot serve the adapter, with what to change.
+    """
+    fixed = {"autoreset_mode": AutoresetMode.SAME_STEP, "output": output, "copy": False}
+    if env is None:
+        for name in fixed.keys() & arguments.keys():
+            raise ConfigError(f"{name}= is the adapter's own choice ({fixed[name]!r}); leave it out")
+        level = "full" if info_keys or arguments.get("render_mode") is not None else info_level
+        env = FoxFuturesVectorEnv(**{"info_level": level, **arguments, **fixed})
+    elif arguments:
+        raise ConfigError(
+            f"{min(arguments)}= is an argument of an environment to be made; leave it out beside env="
+        )
+    if env.autoreset_mode != AutoresetMode.SAME_STEP:
+        raise ConfigError(
+            f"the adapter needs a reset in the step that ends an episode, and this environment is in "
+            f"{env.autoreset_mode.name} mode; make it with autoreset_mode='SAME_STEP'"
+        )
+    if hasattr(env.outputs["obs"], "data_ptr") != (output == "torch"):
+        raise ConfigError(f"the adapter reads {output} arrays; make the environment with output={output!r}")
+    for name in info_keys:
+        if f"final_info.{name}" not in env.outputs:
+            raise ConfigError(
+                f"info_keys names {name!r}, which this environment leaves out; use info_level='full'"
+            )
+    return env
