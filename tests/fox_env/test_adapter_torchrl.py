@@ -15,7 +15,7 @@ pytest.importorskip("torchrl", reason="needs the extra torchrl")
 
 from tensordict.nn import TensorDictModule  # noqa: E402
 from torchrl.collectors import Collector  # noqa: E402
-from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv  # noqa: E402
+from torchrl.envs import Compose, GymWrapper, RewardSum, StepCounter, TransformedEnv  # noqa: E402
 from torchrl.envs.transforms import ActionMask  # noqa: E402
 from torchrl.envs.utils import check_env_specs  # noqa: E402
 from torchrl.modules import QValueActor  # noqa: E402
@@ -208,3 +208,16 @@ def test_on_a_gpu_nothing_waits_or_crosses_to_the_host() -> None:
     theirs = torch.stack(steps)
     assert all(value.is_cuda for value in theirs.values(True, True))
     assert (theirs.cpu() == mine).all()
+
+
+def test_torchrls_own_wrapper_sees_the_same_episode() -> None:
+    own = made(3, horizon=5)
+    other = GymWrapper(make(3, horizon=5, output="torch", info_level="none", autoreset_mode="SAME_STEP"))
+    for env in (own, other):
+        env.set_seed(6)
+    own.reset()  # its seeding resets, and the first reset of a rollout then begins the next episode
+    actions = random_actions(3, 5)
+    mine, theirs = played(own, actions), played(other, actions)
+    assert mine["next", "truncated"][-1].all()
+    for key in ("observation", ("next", "observation"), ("next", "reward"), ("next", "truncated")):
+        assert torch.equal(mine[key], theirs[key])
