@@ -19,11 +19,14 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
+    if name.startswith("fox_env.adapters."):
+        pytest.importorskip(name, exc_type=ImportError)  # the libraries of some adapters are installed apart
     results = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert results.failed == 0
 
 
 def test_some_modules_have_examples() -> None:
     finder = doctest.DocTestFinder()
-    tests = [t for name in MODULES for t in finder.find(importlib.import_module(name)) if t.examples]
+    own = [name for name in MODULES if not name.startswith("fox_env.adapters.")]
+    tests = [t for name in own for t in finder.find(importlib.import_module(name)) if t.examples]
     assert len(tests) >= 3
