@@ -108,7 +108,7 @@ def test_python_examples_run(document: str, tmp_path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    heavy = ("torch", "pandas", "matplotlib", "polars", "talib", "stable_baselines3", "cuda")
+    heavy = ("torch", "pandas", "matplotlib", "polars", "talib", "stable_baselines3", "torchrl", "cuda")
     code = f"import sys, fox_env; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
