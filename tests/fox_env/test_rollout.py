@@ -303,10 +303,10 @@ class TestOnAGpu:
         def policy(obs: Any) -> Any:
             return torch.full((5, 4), 9, dtype=torch.int64, device="cuda")
 
-        env.rollout(policy, 2)
+        env.rollout(policy, 1)
         torch.cuda.synchronize()
         with pytest.raises(ActionError, match="outside the action space"):
-            env.rollout(policy, 2)
+            env.rollout(policy, 1)
 
     def test_without_copies_the_buffers_are_used_again(self) -> None:
         env, policy = environment(device="cuda", copy=False), Policy("cuda")
