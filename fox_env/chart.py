@@ -146,6 +146,8 @@ class AccountChart:
             axes.tick_params(labelsize=8)
             axes.margins(x=0)
             axes.yaxis.set_major_formatter(_plain)
+        for axes in panels[:2]:
+            axes.tick_params(axis="x", bottom=False)
         self._position.axhline(0.0, color="0.5", linewidth=0.8)
         self._price.yaxis.set_major_locator(MaxNLocator(6))
         self._position.yaxis.set_major_locator(MaxNLocator(3, integer=True, symmetric=True))

@@ -19,6 +19,7 @@ __all__ = ["Recorder"]
 
 _STEPS = 120
 _FIELDS = ("bar_index", "equity", "position", "entry_price", "unrealized", "fill_price", "fill_quantity")
+_ASKED_FOR = (_layout.ExitReason.NONE, _layout.ExitReason.AGENT)
 _STATE = ("stop", "stop_distance", "target", "episode")
 
 
@@ -59,7 +60,7 @@ class Recorder:
 
     def record(self, info: dict[str, Any]) -> None:
         """Remember one step of the info arrays and the levels that are in force after it."""
-        step = {name: info[name].copy() for name in _FIELDS}
+        step = {name: info[name].copy() for name in (*_FIELDS, "exit_reason")}
         if self._mode != "ansi":
             step.update({name: self._read(f"state.{name}") for name in _STATE})
         self._steps.append(step)
@@ -96,8 +97,9 @@ class Recorder:
         return self._chart
 
     def _ledger(self) -> list[NDArray[Any]]:
-        """The trades kept of each account."""
-        if not self._keeps_trades:
+        """The trades kept of each account; none where all that ended in sight were the agent's own."""
+        forced = any(not np.isin(step["exit_reason"], _ASKED_FOR).all() for step in self._steps)
+        if not (self._keeps_trades and forced):
             return [np.zeros(0, dtype=_layout.TRADE_RECORD)] * len(self._markets)
         ledger, counts = self._read("ledger"), self._read("state.ledger_count")
         return [records[:count] for records, count in zip(ledger, counts, strict=True)]
