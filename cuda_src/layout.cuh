@@ -405,6 +405,9 @@ struct TradeRecord {
 struct CounterfactualArrays {
     FOX_COUNTERFACTUAL_FIELDS(FOX_POINTER)
 };
+struct EnvMetrics {
+    FOX_METRIC_FIELDS(FOX_MEMBER)
+};
 struct MetricArrays {
     FOX_METRIC_FIELDS(FOX_POINTER)
     i64* executed;  // (EXECUTED_SIZE, N)

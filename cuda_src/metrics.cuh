@@ -26,34 +26,45 @@ struct NoMetrics {
     FOX_FN void add(i64, const ActedOn&, const StepInfo&, i32, f64, const EnvParams&) const {}
 };
 
-FOX_FN void add_return(const MetricArrays& a, i64 i, f64 r) {
-    const i64 bars = a.bars[i] + 1;
-    a.bars[i] = bars;
-    const f64 distance = r - a.mean[i];
-    const f64 mean = a.mean[i] + distance / (f64)bars;
-    a.mean[i] = mean;
-    a.squares[i] += distance * (r - mean);
-    a.largest[i] = max_of(a.largest[i], absolute(r));
-    a.downside[i] += r < 0.0 ? r * r : 0.0;
-    if (a.growth[i] > 0.0) a.growth[i] *= 1.0 + r;
-    a.growth_peak[i] = max_of(a.growth_peak[i], a.growth[i]);
-    const f64 below = a.growth[i] / a.growth_peak[i] - 1.0;
-    a.drawdown[i] = min_of(a.drawdown[i], below);
-    a.bars_below[i] = below < 0.0 ? a.bars_below[i] + 1 : 0;
-    if (a.bars_below[i] > a.drawdown_bars[i]) a.drawdown_bars[i] = a.bars_below[i];
+FOX_FN EnvMetrics load_metrics(const MetricArrays& a, i64 i) {
+    EnvMetrics m;
+#define FOX_LOAD(type, name, meaning) m.name = a.name[i];
+    FOX_METRIC_FIELDS(FOX_LOAD)
+#undef FOX_LOAD
+    return m;
 }
 
-FOX_FN void add_trades(const MetricArrays& a, i64 i, const StepInfo& info) {
-    if (info.trade_closed == 0) return;
+FOX_FN void store_metrics(const MetricArrays& a, i64 i, const EnvMetrics& m) {
+#define FOX_STORE(type, name, meaning) a.name[i] = m.name;
+    FOX_METRIC_FIELDS(FOX_STORE)
+#undef FOX_STORE
+}
+
+FOX_FN void add_return(EnvMetrics& m, f64 r) {
+    m.bars += 1;
+    const f64 distance = r - m.mean;
+    m.mean += distance / (f64)m.bars;
+    m.squares += distance * (r - m.mean);
+    m.largest = max_of(m.largest, absolute(r));
+    m.downside += r < 0.0 ? r * r : 0.0;
+    if (m.growth > 0.0) m.growth *= 1.0 + r;
+    m.growth_peak = max_of(m.growth_peak, m.growth);
+    const f64 below = m.growth / m.growth_peak - 1.0;
+    m.drawdown = min_of(m.drawdown, below);
+    m.bars_below = below < 0.0 ? m.bars_below + 1 : 0;
+    if (m.bars_below > m.drawdown_bars) m.drawdown_bars = m.bars_below;
+}
+
+FOX_FN void add_trades(EnvMetrics& m, const StepInfo& info) {
     const TradeSums& ended = info.ended;
-    a.trades[i] += info.trade_closed;
-    a.wins[i] += ended.wins;
-    a.known_r[i] += ended.known_r;
-    a.trade_bars[i] += ended.bars;
-    a.gains[i] += ended.gains;
-    a.losses[i] += ended.losses;
-    a.trade_r[i] += ended.r;
-    a.trade_return[i] += ended.trade_return;
+    m.trades += info.trade_closed;
+    m.wins += ended.wins;
+    m.known_r += ended.known_r;
+    m.trade_bars += ended.bars;
+    m.gains += ended.gains;
+    m.losses += ended.losses;
+    m.trade_r += ended.r;
+    m.trade_return += ended.trade_return;
 }
 
 FOX_FN i32 direction_of(const Intent& a) {
@@ -66,37 +77,48 @@ FOX_FN i32 magnitude_of(const Intent& a) {
     return a.exposure >= 0.75 ? MAGNITUDE_FULL : (a.exposure >= 0.375 ? MAGNITUDE_HALF : MAGNITUDE_QUARTER);
 }
 
+// Add one to the counts of a step. The counts lie in rows of their own, so all are read before the first is written and
+// the reads overlap.
+FOX_FN void count_order(i64* executed, i64 num_envs, i64 i, const ActedOn& acted_on, const StepInfo& info) {
+    const Intent& asked = acted_on.intent;
+    const bool filled = info.fill_quantity != 0.0;
+    const bool active[] = {(acted_on.branches >> 8 & 255u) != 0, (acted_on.branches >> 16 & 255u) != 0,
+                           acted_on.branches >> 24 != 0};
+    const i32 rows[] = {
+        EXECUTED_STATUS + info.order_status,      info.fill_quantity > 0.0 ? EXECUTED_BUY : EXECUTED_SELL,
+        EXECUTED_DIRECTION + direction_of(asked), EXECUTED_MAGNITUDE + magnitude_of(asked),
+        EXECUTED_ORDER + asked.order_type,        EXECUTED_URGENCY + asked.urgency};
+    const bool counted[] = {true, filled, filled, filled && active[0], filled && active[1], filled && active[2]};
+    i64 counts[6];
+    for (i32 k = 0; k < 6; ++k) counts[k] = counted[k] ? executed[rows[k] * num_envs + i] : 0;
+    for (i32 k = 0; k < 6; ++k) {
+        if (counted[k]) executed[rows[k] * num_envs + i] = counts[k] + 1;
+    }
+}
+
 // The sums of a batch of `num_envs`.
 struct Metrics {
     const MetricArrays& arrays;
     i64 num_envs;
 
     // Add the step that environment i made: what it executed and what came of it, the position and the equity change.
-    FOX_FN void add(i64 i, const ActedOn& executed, const StepInfo& info, i32 lots, f64 change,
+    FOX_FN void add(i64 i, const ActedOn& acted_on, const StepInfo& info, i32 lots, f64 change,
                     const EnvParams& p) const {
-        add_return(arrays, i, info.step_return);
-        add_trades(arrays, i, info);
-        arrays.exposed[i] += lots != 0;
-        arrays.net[i] += change;
-        arrays.fees[i] += info.fees;
-        arrays.spread[i] += info.spread_cost;
-        arrays.impact[i] += info.impact_cost;
-        count(EXECUTED_STATUS + info.order_status, i);
-        if (info.fill_quantity != 0.0) add_fill(i, executed, info, p);
+        EnvMetrics m = load_metrics(arrays, i);
+        add_return(m, info.step_return);
+        add_trades(m, info);
+        m.exposed += lots != 0;
+        m.net += change;
+        m.fees += info.fees;
+        m.spread += info.spread_cost;
+        m.impact += info.impact_cost;
+        if (info.fill_quantity != 0.0) {
+            const f64 price = absolute(info.fill_price) / p.tick_size;
+            m.notional += absolute(info.fill_quantity) * price * p.tick_value;
+        }
+        count_order(arrays.executed, num_envs, i, acted_on, info);
+        store_metrics(arrays, i, m);
     }
-
-    FOX_FN void add_fill(i64 i, const ActedOn& executed, const StepInfo& info, const EnvParams& p) const {
-        const Intent& asked = executed.intent;
-        const f64 price = absolute(info.fill_price) / p.tick_size;
-        arrays.notional[i] += absolute(info.fill_quantity) * price * p.tick_value;
-        count(info.fill_quantity > 0.0 ? EXECUTED_BUY : EXECUTED_SELL, i);
-        count(EXECUTED_DIRECTION + direction_of(asked), i);
-        if (executed.branches >> 8 & 255u) count(EXECUTED_MAGNITUDE + magnitude_of(asked), i);
-        if (executed.branches >> 16 & 255u) count(EXECUTED_ORDER + asked.order_type, i);
-        if (executed.branches >> 24) count(EXECUTED_URGENCY + asked.urgency, i);
-    }
-
-    FOX_FN void count(i32 which, i64 i) const { arrays.executed[which * num_envs + i] += 1; }
 };
 
 // Begin the sums of environment i anew where the mask says so.
