@@ -218,3 +218,19 @@ def test_drawdown_bounds_the_total_return(returns: list[float]) -> None:
     result = summary(returns, bars_per_year=252)
     assert result["max_drawdown"] <= min(0.0, result["total_return"]) + 1e-12
     assert drawdowns(returns).shape == (len(returns) + 1,)
+
+
+def _returns() -> Any:
+    return np.random.default_rng(0).normal(0.0005, 0.01, 500)
+
+
+def test_it_agrees_with_empyrical() -> None:
+    other, returns = pytest.importorskip("empyrical"), _returns()
+    found = summary(returns, bars_per_year=252)
+    assert found["sharpe"] == pytest.approx(other.sharpe_ratio(returns, annualization=252), rel=1e-9)
+    assert found["sortino"] == pytest.approx(other.sortino_ratio(returns, annualization=252), rel=1e-9)
+    assert found["volatility"] == pytest.approx(other.annual_volatility(returns, annualization=252), rel=1e-9)
+    assert found["cagr"] == pytest.approx(other.annual_return(returns, annualization=252), rel=1e-9)
+    assert found["calmar"] == pytest.approx(other.calmar_ratio(returns, annualization=252), rel=1e-9)
+    assert found["max_drawdown"] == pytest.approx(other.max_drawdown(returns), rel=1e-9)
+    assert found["total_return"] == pytest.approx(other.cum_returns_final(returns), rel=1e-9)
