@@ -141,7 +141,8 @@ FOX_FN void write_mask(u8* out, const EnvState& s, const TradedMarket& m, const 
     const Cap cap = position_cap<RULES>(s, equity_at(s, m.rows[s.bar].close, m.params), m.params, knobs);
     const i32 width = exposures ? 8 : 13;
     u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
-    if ((RULES & RULES_LATENCY) && !pending_intent(s).hold) mask = ~0u;
+    // A bar passes before an action is executed: a position may be stopped, an order under way filled by then.
+    if ((RULES & RULES_LATENCY) && m.params.latency && (s.lots != 0 || !pending_intent(s).hold)) mask = ~0u;
     for (i32 j = 0; j < width; ++j) out[j] = (u8)((mask >> j) & 1u);
 }
 
@@ -224,7 +225,7 @@ FOX_FN void write_env_mask(const Batch& b, const TradedMarket& m, i64 i, bool ex
 }
 
 // What one of the eight exposures would lead to from the present state of environment i, which stays as it is. An
-// environment that waits for its reset gets zeros.
+// environment that waits for its reset is paid nothing and keeps its account.
 template <u32 RULES>
 FOX_FN void evaluate_exposure(const Batch& b, const TradedMarket& m, i64 i, i32 exposure, const Actions& actions) {
     EnvState s = load_state<RULES>(b.state, i);

@@ -21,7 +21,7 @@ FOX_FN void begin_episode(EnvState& s, i64 forced_start, const EnvParams& p) {
     s.entry = s.costs_paid = s.last_r = 0.0;
     s.trade_equity = s.trade_net = s.trade_risk = s.trade_costs = s.trade_mae = s.trade_mfe = 0.0;
     s.stop = s.stop_distance = s.target = 0.0;
-    s.pending_exposure = s.pending_close = s.flat_price = 0.0;
+    s.pending_exposure = s.pending_conviction = s.pending_close = s.flat_price = 0.0;
     s.pending = 0;
     s.lots_today = s.lots = s.trade_max_lots = s.bars_in_trade = s.trade_count = s.win_count = 0;
     s.done = 0;

@@ -26,7 +26,8 @@ FOX_FN void send_intent(EnvState& s, const Intent& a, f64 conviction, f64 close)
     const u32 code =
         256u | (u32)(a.side + 1) << 1 | (u32)a.order_type << 3 | (u32)a.urgency << 5 | (u32)a.whole_lot << 7;
     s.pending = a.hold ? (u32)a.invalid : code;
-    s.pending_exposure = a.hold ? 0.0 : a.exposure * conviction;
+    s.pending_exposure = a.hold ? 0.0 : a.exposure;
+    s.pending_conviction = a.hold ? 0.0 : conviction;
     s.pending_close = close;
 }
 

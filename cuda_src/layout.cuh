@@ -266,11 +266,12 @@ enum Context : i32 {
 // The order under way, of accounts with latency (latency.cuh).
 #define FOX_LATENCY_STATE_FIELDS(X)                                                           \
     X(f64, pending_exposure, "|target| of the order under way as a fraction of max_position") \
+    X(f64, pending_conviction, "its conviction")                                              \
     X(f64, pending_close, "ticks: the close that it was decided at")                          \
     X(u32, pending, "its side, type and urgency; 0: no order is under way")
 
 // What the trade reward remembers (reward.cuh).
-#define FOX_REWARD_STATE_FIELDS(X) X(f64, flat_price, "ticks: the price at which the account became flat")
+#define FOX_REWARD_STATE_FIELDS(X) X(f64, flat_price, "ticks: the reference price at which the account became flat")
 
 // What fees that depend on the day of the opening remember (ledger.cuh).
 #define FOX_TODAY_STATE_FIELDS(X) X(i32, lots_today, "lots of the open position that were opened on this trading day")

@@ -73,7 +73,6 @@ FOX_FN void end_trade(EnvState& s, StepInfo& info, f64 price, i32 reason, const 
     if (RULES & RULES_KELLY) record_for_kelly(s, trade_return);
     if (RULES & RULES_TRADE_REWARD) {
         info.trade_reward += trade_term(pnl, s.bars_in_trade, reason, b.params, b.knobs);
-        s.flat_price = price;
     }
     s.last_r = r;
     s.trade_count += 1;
@@ -113,6 +112,7 @@ FOX_FN void book_closing(EnvState& s, StepInfo& info, i32 n, const Fill& f, i32 
     if (RULES & RULES_CLOSE_TODAY) s.lots_today = min_of(s.lots_today, absolute(s.lots) - n);
     if (n == absolute(s.lots)) {
         end_trade(s, info, f.price, reason, b);
+        if (RULES & RULES_TRADE_REWARD) s.flat_price = f.reference;
         s.lots = 0;
     } else {
         s.lots -= sign_of(s.lots) * n;
@@ -123,7 +123,7 @@ FOX_FN void book_closing(EnvState& s, StepInfo& info, i32 n, const Fill& f, i32 
 template <u32 RULES>
 FOX_FN void book_opening(EnvState& s, StepInfo& info, i32 side, i32 n, const Fill& f, f64 fees, f64 slippage_each,
                          const Booking<RULES>& b) {
-    if (s.lots == 0) begin_trade(s, info, side, f.price, b);
+    if (s.lots == 0) begin_trade(s, info, side, f.reference, b);
     const f64 held = contracts_of(absolute(s.lots), b.params), added = contracts_of(n, b.params);
     s.entry = (held * s.entry + added * f.price) / (held + added);
     s.lots += side * n;

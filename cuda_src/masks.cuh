@@ -2,7 +2,8 @@
 //
 // When flat, Hold and Flat are one action; at the target, Hold and Long are. A direction is masked when all its sizes
 // ask for no order, or for what Flat asks for; a size when it asks for the same order as the next smaller one on both
-// sides. While an order is under way (latency.cuh) the position that an action will meet is open: all count as distinct.
+// sides. With latency the account that an action will meet is known only while it is flat and nothing is under way;
+// otherwise all actions count as distinct.
 #pragma once
 #include "latency.cuh"
 #include "target.cuh"

@@ -33,7 +33,8 @@ FOX_FN void observe_position(f32* out, const EnvState& s, const MarketRow& now, 
     out[PORTFOLIO_TRADE_MFE_R] = ratio(s.trade_mfe, s.trade_risk);
     out[PORTFOLIO_ENTRY_DISTANCE] = ratio(distance, now.atr);
     out[PORTFOLIO_TRADE_RETURN] = ratio(100.0 * (s.trade_net + unrealised(s, now.close, p)), positive_equity);
-    if (p.min_hold > 0) out[PORTFOLIO_MIN_HOLD_LEFT] = ratio((f64)bars_to_hold(s, p), (f64)p.min_hold);
+    if (p.min_hold > 0)
+        out[PORTFOLIO_MIN_HOLD_LEFT] = ratio((f64)max_of(bars_to_hold(s, p) - p.latency, 0), (f64)p.min_hold);
 }
 
 FOX_FN void observe_context(f32* out, const EnvState& s, const MarketRow& now, const EnvParams& p, const f64* knobs) {
@@ -58,7 +59,7 @@ FOX_FN void observe_account(f32* out, const EnvState& s, const MarketRow& now, c
     }
     if ((RULES & RULES_KELLY) && p.kelly) out[PORTFOLIO_KELLY_CAP] = bounded((f32)kelly_fraction(s, knobs));
     if (RULES & RULES_LATENCY) {
-        const i32 under_way = target_lots(pending_intent(s), 1.0, s.lots, p) - s.lots;
+        const i32 under_way = target_lots(pending_intent(s), s.pending_conviction, s.lots, p) - s.lots;
         out[PORTFOLIO_ORDER_UNDER_WAY] = ratio((f64)under_way, (f64)p.max_lots);
     }
     out[PORTFOLIO_LAST_TRADE_R] = bounded((f32)s.last_r);

@@ -56,7 +56,8 @@ FOX_FN u32 branches_of_pending(const EnvState& s, const Outcome& out, const EnvP
     const Intent pending = pending_intent(s);
     if (out.end.terminated || out.end.truncated) return active_branches(hold_intent(false), {}, s, {}, 1.0, p);
     const Cap cap = position_cap<RULES>(s, out.info.equity, p, knobs);
-    return active_branches(pending, order_for(pending, 1.0, s, cap, p), s, cap, 1.0, p);
+    return active_branches(pending, order_for(pending, s.pending_conviction, s, cap, p), s, cap, s.pending_conviction,
+                           p);
 }
 
 // What a step needs besides the account: the market, the knobs and the account's ring of trades (or null).
@@ -85,7 +86,7 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
 
     const bool late = (RULES & RULES_LATENCY) && p.latency;
     const Intent acting = late ? pending_intent(s) : action;
-    const f64 acting_conviction = late ? 1.0 : conviction;  // an intent under way holds its conviction already
+    const f64 acting_conviction = late ? s.pending_conviction : conviction;
     const f64 decided_at = late ? s.pending_close : decision.close;
     const bool gap = (bar.flags & BAR_FLAG_GAP) || (late && (decision.flags & BAR_FLAG_GAP));
     if (late) send_intent(s, action, conviction, decision.close);

@@ -92,7 +92,7 @@ FOX_FN Cap position_cap(const EnvState& s, f64 equity, const EnvParams& p, const
     return kelly < margin ? Cap{kelly, ORDER_STATUS_KELLY} : Cap{margin, ORDER_STATUS_MARGIN};
 }
 
-// Bars that the open trade is still too young for an exit decided now.
+// Bars that the open trade is still too young for an order executed in the next bar.
 FOX_FN i32 bars_to_hold(const EnvState& s, const EnvParams& p) {
     return s.lots != 0 ? max_of(p.min_hold - (s.bars_in_trade + 1), 0) : 0;
 }

@@ -155,7 +155,9 @@ class EnvConfig:
             )
         exits = {"trail_atr": tuple(trail), "profit_target_atr": (self.profit_target_atr,)}
         for name, values in exits.items():
-            kept = tuple(None if value == math.inf else value for value in values)
+            kept = tuple(
+                None if isinstance(value, float) and value == math.inf else value for value in values
+            )
             for value in kept:
                 if value is not None and not (_is_number(value) and value > 0):
                     raise ConfigError(
@@ -220,6 +222,9 @@ class EnvConfig:
             raise ConfigError(
                 f"EnvConfig.horizon={self.horizon!r} must be None or a whole number of steps from 1"
             )
+        for name in ("horizon", "latency_bars", "min_hold_bars"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, int(getattr(self, name)))
         if self.saboteur[0] > self.saboteur[1]:
             raise ConfigError(f"EnvConfig.saboteur={self.saboteur!r} must be (low, high) with low <= high")
 
@@ -231,11 +236,11 @@ class EnvConfig:
             )
 
     def _check_choices(self) -> None:
-        if self.reward not in _REWARDS:
+        if not _is_one_of(self.reward, _REWARDS):
             raise ConfigError(f"EnvConfig.reward={self.reward!r} must be one of {', '.join(_REWARDS)}")
-        if self.margin is not False and self.margin not in ("close", "intrabar"):
+        if self.margin is not False and not _is_one_of(self.margin, ("close", "intrabar")):
             raise ConfigError(f"EnvConfig.margin={self.margin!r} must be False, 'close' or 'intrabar'")
-        if self.min_hold not in ("soft", "hard"):
+        if not _is_one_of(self.min_hold, ("soft", "hard")):
             raise ConfigError(f"EnvConfig.min_hold={self.min_hold!r} must be 'soft' or 'hard'")
         switches = ("gtc", "kelly", "close_at_end", "flat_at_session_end", "counterfactual", "random_start")
         for name in (*switches, "validate_actions"):
@@ -276,11 +281,16 @@ class EnvConfig:
 
 
 def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, (int, float, np.integer, np.floating))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def _is_one_of(value: object, choices: tuple[str, ...]) -> bool:
+    return isinstance(value, str) and value in choices
 
 
 def _is_integer(value: object) -> bool:

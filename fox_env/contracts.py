@@ -32,6 +32,7 @@ _NON_NEGATIVE = ("fee_per_side", "fee_rate", "initial_margin", "maintenance_marg
 _OPTIONAL_NON_NEGATIVE = (
     "close_today_fee", "close_today_rate", "day_initial_margin", "day_maintenance_margin",
 )  # fmt: skip
+_LARGEST = 1e12
 _TEXT = ("symbol", "currency", "timezone", "session")
 _OPTIONAL_TEXT = ("name", "exchange", "months", "expiry", "margin_date", "source")
 _NUMBERED_NAMES = frozenset(("SHFE", "INE", "DCE", "CZCE", "CFFEX", "GFEX"))
@@ -137,6 +138,11 @@ class ContractSpec:
                 value = getattr(self, name)
                 raise ConfigError(
                     f"ContractSpec {self.symbol!r}: {name} must be greater than 0, got {value:g}."
+                )
+            if not 1 / _LARGEST <= getattr(self, name) <= _LARGEST:
+                raise ConfigError(
+                    f"ContractSpec {self.symbol!r}: {name} must lie between {1 / _LARGEST:g} and {_LARGEST:g}, "
+                    f"got {getattr(self, name):g}."
                 )
         for name in (*_NON_NEGATIVE, *optional):
             if getattr(self, name) < 0:

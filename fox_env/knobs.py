@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from fox_env.errors import ConfigError
 
 __all__ = ["KNOBS", "PHYSICS_KNOB_OPTIONS", "KnobRange", "check_knob", "initial_knobs", "with_physics_knobs"]
 
-_MOST = 1e6
+_MOST = 1e15
 
 
 @dataclass(frozen=True)
@@ -80,11 +79,11 @@ def check_knob(name: str, value: Any, config: EnvConfig) -> float:
     ConfigError
         For an unknown name, a value outside the knob's range, or a stop's distance where ``config`` has no stop.
     """
-    if name not in KNOBS:
+    if not isinstance(name, str) or name not in KNOBS:
         raise ConfigError(f"unknown knob {name!r}; the knobs are {', '.join(KNOBS)}")
     allowed = KNOBS[name]
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not allowed.low <= value <= allowed.high:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not allowed.low <= value <= allowed.high:
         raise ConfigError(f"knob {name}={value!r} must lie between {allowed.low:g} and {allowed.high:g}")
     if name.startswith("trail_") and value > 0 and not config.has_exits:
         raise ConfigError(

@@ -12,7 +12,7 @@ import pytest
 import fox_agents
 from fox_agents import evaluate
 from fox_agents.rules import BuyAndHold, Flat
-from fox_agents.trading_rules import evaluation_config
+from fox_agents.trading_rules import evaluation_config, first_difference
 from fox_env import Bars, ContractSpec, EnvConfig, Market, metrics, synthetic
 from fox_env.errors import ConfigError
 
@@ -238,6 +238,12 @@ def test_options_without_money_and_the_contracts_own_fee_are_no_other_rules() ->
     market = plain_market([100.0, 101.0, 103.0])
     same = EnvConfig(fee_per_side=2.0, maker_fee=2.0, fee_rate=0.0, reward="return", risk_unit=5.0)
     assert evaluate(trained_agent(), market, same).config.fee_per_side == 2.0
+
+
+def test_a_fee_by_number_is_another_rule_where_closing_today_has_its_own() -> None:
+    spec = ContractSpec("T", 1.0, 1.0, fee_per_side=2.0, close_today_fee=5.0)
+    ordinary, own = EnvConfig(fee_per_side=2.0), EnvConfig()
+    assert first_difference(own, ordinary, spec) == ("fee for closing on the same day", True, False)
 
 
 def test_too_many_windows_are_refused() -> None:

@@ -291,7 +291,13 @@ class TestLatency:
         assert entry(steps[0]["obs"], "ORDER_UNDER_WAY") == 1.0
         assert env.action_masks().all()
         obs = env.step(np.array([KEEP]))[0]
-        assert entry(obs[0], "ORDER_UNDER_WAY") == 0.0 and not env.action_masks().all()
+        assert entry(obs[0], "ORDER_UNDER_WAY") == 0.0
+
+    def test_while_flat_with_nothing_under_way_masks_are_those_of_the_state(self) -> None:
+        late, prompt = (make_account(make_market(still(*[100] * 6)), latency_bars=bars) for bars in (1, 0))
+        for env in (late, prompt):
+            play(env, [KEEP])
+        assert late.action_masks().tolist() == prompt.action_masks().tolist() and not late.action_masks().all()
 
     def test_a_new_episode_has_nothing_under_way(self) -> None:
         env = make_account(make_market(still(*[100] * 9)), latency_bars=1, horizon=2)
@@ -304,6 +310,21 @@ class TestLatency:
         steps = play(env, [BUY, BUY, KEEP])
         assert steps[0]["branch_active"].tolist() == [True] * 4
         assert steps[1]["branch_active"].tolist() == [True, True, False, False]  # at the target by then
+
+    def test_in_a_position_no_action_is_masked_since_a_bar_passes_first(self) -> None:
+        options = {"latency_bars": 1, **HARD}
+        env = make_account(make_market(still(*[100] * 9)), **options)
+        steps = play(env, [BUY, KEEP])
+        assert steps[1]["position"] == 2.0 and env.action_masks().all()
+        assert entry(steps[1]["obs"], "MIN_HOLD_LEFT") == pytest.approx(
+            1 / 3
+        )  # an exit decided now is 2 bars away
+
+    def test_a_size_without_effect_under_a_small_conviction_is_not_active(self) -> None:
+        env = make_account(make_market(still(*[100] * 9)), latency_bars=1)
+        factors = [0.1, 0.0, 1.0]  # of two lots: one, none, two
+        steps = play(env, [BUY, BUY, BUY], conviction=factors)
+        assert [step["branch_active"][1] for step in steps] == [False, False, True]
 
     def test_more_than_a_bar_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="latency_bars=2 must be 0 or 1"):
@@ -380,6 +401,10 @@ class TestOffGridRoll:
         ({"kelly_safety": 1.5}, "kelly_safety=1.5 must lie between 0 and 1"),
         ({"gtc": "yes"}, "gtc='yes' must be True or False"),
         ({"counterfactual": True, "latency_bars": 1}, "use latency_bars=0"),
+        ({"initial_cash": 10**400}, "initial_cash=.* must be a finite number"),
+        ({"reward": np.array(["risk", "trade"])}, "reward=.* must be one of"),
+        ({"margin": [False]}, "margin=.* must be False"),
+        ({"profit_target_atr": np.array([1.0, 2.0])}, "profit_target_atr=.* must be above 0"),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:

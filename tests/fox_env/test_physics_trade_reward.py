@@ -98,6 +98,13 @@ CASES = [
         options=shaped(1, 0, 0, 0, 1),
     ),
     Case(
+        "the half-spread of an entry is no missed move",
+        still(100, 100, 100),
+        [BUY],
+        [{"reward": 0}],
+        options=shaped(1, 0, 0, 0, 1, half_spread_ticks=2.0),
+    ),
+    Case(
         "a winner left early is paid less: 3 bars of 5 left, 3 / (3 + 50)",
         still(100, 100, 101, 102, 102),
         [BUY, KEEP, CLOSE],
