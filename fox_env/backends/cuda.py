@@ -27,6 +27,8 @@ from fox_env.market import Market
 __all__ = ["CudaBackend", "gpu_problem"]
 
 _BLOCK = 128  # threads; BLOCK in env_kernels.cu
+_WARP = 32  # threads
+_SCHEDULERS = 4  # of a multiprocessor; each runs its own warps
 _BATCH_KERNELS = (
     "fox_step", "fox_step_quiet", "fox_step_metrics", "fox_reset", "fox_masks", "fox_counterfactual",
 )  # fmt: skip
@@ -73,6 +75,15 @@ def _kernels(index: int, rules: int) -> dict[str, Any]:
     }
     handles["owner"] = (code, kernels)  # the handles die with the objects that loaded them
     return handles
+
+
+def _envs_per_warp(num_envs: int, multiprocessors: int) -> int:
+    """How many environments a warp steps: 32, or as few as 8 where that gives no scheduler more than one warp.
+
+    Fewer environments a warp take fewer different branches and fewer observations one after the other.
+    """
+    schedulers = _SCHEDULERS * multiprocessors
+    return next((share for share in (8, 16) if num_envs <= share * schedulers), _WARP)
 
 
 class _Launcher:
@@ -168,21 +179,28 @@ class CudaBackend:
         variant = "_markets" if several else ""
         metrics = make_metrics(plan, self._address)
         step = "fox_step" if plan.named("info.") else "fox_step_quiet"
-        arguments = [self._batch, self._actions]
+        share = _envs_per_warp(plan.num_envs, self._multiprocessors())
+        threads = -(-plan.num_envs // share) * _WARP
+        arguments = [self._batch, self._actions, ctypes.c_int32(share)]
         self._launch_clearing: _Launcher | None = None
         self._clearing_mask = ctypes.c_void_p()
         if metrics is not None:
             step, arguments = "fox_step_metrics", [*arguments, metrics]
             clearing = (metrics, ctypes.c_int64(plan.num_envs), self._clearing_mask)
             self._launch_clearing = _Launcher(kernels["fox_clear_metrics"], plan.num_envs, _BLOCK, *clearing)
-        self._launch_step = _Launcher(kernels[step + variant], plan.num_envs, _BLOCK, *arguments)
+        self._launch_step = _Launcher(kernels[step + variant], threads, _BLOCK, *arguments)
         self._launch_counterfactual = None
         if "counterfactual.reward" in plan.slots:
             self._launch_counterfactual = _Launcher(
                 kernels["fox_counterfactual" + variant], 8 * plan.num_envs, _BLOCK, self._batch, self._actions
             )
         self._launch_reset = _Launcher(
-            kernels["fox_reset" + variant], plan.num_envs, _BLOCK, self._batch, self._request
+            kernels["fox_reset" + variant],
+            threads,
+            _BLOCK,
+            self._batch,
+            self._request,
+            ctypes.c_int32(share),
         )
         self._launch_knob = _Launcher(kernels["fox_set_knob"], 1, 1, *self._knob)
         self._mask_arguments = (ctypes.c_int32(), ctypes.c_void_p())
@@ -199,6 +217,11 @@ class CudaBackend:
         self._outputs = self._make_outputs()
         self.clear_metrics()
         self._wait()
+
+    def _multiprocessors(self) -> int:
+        driver = self._driver
+        count = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+        return int(check(driver.cuDeviceGetAttribute(count, check(driver.cuDeviceGet(self._index)))))
 
     # ---- memory ----------------------------------------------------------------------------------------------
 

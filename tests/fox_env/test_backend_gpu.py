@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from small_market import FLAT, HOLD, LONG, make, random_actions, rows, same, small_market
 
 from fox_env import ActionError, FoxError, _layout
+from fox_env.backends import cuda
 from fox_env.backends.cuda import gpu_problem
 
 torch = pytest.importorskip("torch")
@@ -71,6 +72,19 @@ class TestSameBits:
         assert mine.keys() == other.keys()
         for name in mine:
             np.testing.assert_array_equal(mine[name], other[name], err_msg=name)
+
+    @pytest.mark.parametrize("num_envs", [1, 7, 33, 129, 1025])
+    @pytest.mark.parametrize("share", [8, 16, 32])
+    def test_any_number_of_environments_a_warp_gives_the_same_bits(
+        self, share: int, num_envs: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cuda, "_envs_per_warp", lambda *_: share)
+        cpu, gpu = make(num_envs, info_level="none", **BUSY), on_gpu(num_envs, info_level="none", **BUSY)
+        assert cpu.reset(seed=3)[0].tobytes() == host(gpu.reset(seed=3)[0]).tobytes()
+        for row in random_actions(num_envs, 40):
+            assert same(list(cpu.step(row)[:4]), [host(x) for x in gpu.step(tensors(row))[:4]])
+        mine, other = cpu.state_dict(), gpu.state_dict()
+        assert all(mine[name].tobytes() == other[name].tobytes() for name in mine)
 
     @pytest.mark.parametrize("num_envs", [3, 33, 1025])
     @pytest.mark.parametrize("info_level", ["none", "full"])
