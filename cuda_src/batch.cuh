@@ -37,7 +37,7 @@ FOX_FN const TradedMarket& market_of(const Batch& b, i64 i) {
 template <u32 RULES>
 FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
     EnvState s = {};
-#define FOX_LOAD(type, name, meaning) s.name = a.name[i];
+#define FOX_LOAD(type, name, meaning) s.name = load_once(a.name + i);
     FOX_STEP_STATE_FIELDS(FOX_LOAD)
     if (RULES & RULES_EXITS) {
         FOX_EXIT_STATE_FIELDS(FOX_LOAD)
@@ -61,7 +61,7 @@ FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
 
 template <u32 RULES>
 FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s, bool restarted) {
-#define FOX_STORE(type, name, meaning) a.name[i] = s.name;
+#define FOX_STORE(type, name, meaning) store_once(a.name + i, s.name);
     FOX_STEP_STATE_FIELDS(FOX_STORE)
     if (RULES & RULES_EXITS) {
         FOX_EXIT_STATE_FIELDS(FOX_STORE)
@@ -98,21 +98,41 @@ FOX_FN bool wants_info(const Batch& b) {
 #undef FOX_WANTED
 }
 
-FOX_FN Intent decode_action(const Actions& a, i64 i) {
+// One action as it lies in memory. It is loaded together with the state and decoded later: decoding takes branches, and
+// what comes after a branch that waits for memory waits too.
+struct RawAction {
+    i64 wide[4];
+    i32 narrow[4];
+    f32 exposure;
+};
+
+FOX_FN RawAction load_action(const Actions& a, i64 i) {
+    RawAction raw = {};
     if (a.format == ACTION_FORMAT_BRANCHES_I64) {
-        const i64* v = (const i64*)a.values + 4 * i;
-        return branch_intent(v[0], v[1], v[2], v[3]);
+        for (int j = 0; j < 4; ++j) raw.wide[j] = load_once((const i64*)a.values + 4 * i + j);
+    } else if (a.format == ACTION_FORMAT_BRANCHES_I32) {
+        for (int j = 0; j < 4; ++j) raw.narrow[j] = load_once((const i32*)a.values + 4 * i + j);
+    } else if (a.format == ACTION_FORMAT_BRANCHES_U8) {
+        raw.narrow[0] = load_once((const i32*)a.values + i);
+    } else if (a.format == ACTION_FORMAT_DISCRETE_I64) {
+        raw.wide[0] = load_once((const i64*)a.values + i);
+    } else {
+        raw.exposure = load_once((const f32*)a.values + i);
     }
-    if (a.format == ACTION_FORMAT_BRANCHES_I32) {
-        const i32* v = (const i32*)a.values + 4 * i;
-        return branch_intent(v[0], v[1], v[2], v[3]);
-    }
-    if (a.format == ACTION_FORMAT_BRANCHES_U8) {
-        const u32 v = ((const u32*)a.values)[i];
+    return raw;
+}
+
+FOX_FN Intent decode_action(const RawAction& raw, i32 format) {
+    const i64* wide = raw.wide;
+    const i32* narrow = raw.narrow;
+    if (format == ACTION_FORMAT_BRANCHES_I64) return branch_intent(wide[0], wide[1], wide[2], wide[3]);
+    if (format == ACTION_FORMAT_BRANCHES_I32) return branch_intent(narrow[0], narrow[1], narrow[2], narrow[3]);
+    if (format == ACTION_FORMAT_BRANCHES_U8) {
+        const u32 v = (u32)narrow[0];
         return branch_intent(v & 255u, (v >> 8) & 255u, (v >> 16) & 255u, v >> 24);
     }
-    if (a.format == ACTION_FORMAT_DISCRETE_I64) return discrete_intent(((const i64*)a.values)[i]);
-    return continuous_intent(((const f32*)a.values)[i]);
+    if (format == ACTION_FORMAT_DISCRETE_I64) return discrete_intent(wide[0]);
+    return continuous_intent(raw.exposure);
 }
 
 // Device convictions are not checked before the launch: NaN counts as 0, so that no NaN reaches an integer cast.
@@ -173,13 +193,14 @@ FOX_FN Outcome step_after_end(EnvState& s, const Batch& b, const TradedMarket& m
 template <bool WITH_INFO, u32 RULES, typename Sums>
 FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account,
                    const Sums& metrics) {
+    const RawAction action = load_action(actions, i);
     EnvState s = load_state<RULES>(b.state, i);
     const i32 episode = s.episode;
     Outcome out;
     if (s.done) {
         out = step_after_end(s, b, m);
     } else {
-        const Intent intent = decode_action(actions, i);
+        const Intent intent = decode_action(action, actions.format);
         if (intent.invalid) b.faults[FAULT_BAD_ACTION] = 1;
         TradeRecord* ledger = b.ledger ? b.ledger + i * b.ledger_capacity : nullptr;
         const f64 equity = equity_at(s, m.rows[s.bar].close, m.params);
@@ -190,9 +211,9 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
     }
     store_state<RULES>(b.state, i, s, s.episode != episode);
     if (WITH_INFO) store_info(b.info, i, out.info);
-    b.reward[i] = out.reward;
-    b.terminated[i] = (u8)out.end.terminated;
-    b.truncated[i] = (u8)out.end.truncated;
+    store_once(b.reward + i, out.reward);
+    store_once(b.terminated + i, (u8)out.end.terminated);
+    store_once(b.truncated + i, (u8)out.end.truncated);
     observe_account<RULES>(account, s, m.rows[s.bar], m.params, b.knobs);
     return s.bar;
 }

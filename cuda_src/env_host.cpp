@@ -127,7 +127,7 @@ bool all_valid(const i64* rows, i64 num_envs) {
 i64 first_bad_action(const Actions& actions, i64 num_envs) {
     if (actions.format == ACTION_FORMAT_BRANCHES_I64 && all_valid((const i64*)actions.values, num_envs)) return -1;
     for (i64 i = 0; i < num_envs; ++i) {
-        if (decode_action(actions, i).invalid) return i;
+        if (decode_action(load_action(actions, i), actions.format).invalid) return i;
     }
     return -1;
 }

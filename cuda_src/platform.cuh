@@ -58,6 +58,25 @@ FOX_FN f64 floor_of(f64 x) {
 #endif
 }
 
+// What a step reads or writes once leaves the GPU's caches first, so that the market's tables stay in them.
+template <typename T>
+FOX_FN T load_once(const T* from) {
+#ifdef __CUDACC_RTC__
+    return __ldcs(from);
+#else
+    return *from;
+#endif
+}
+
+template <typename T>
+FOX_FN void store_once(T* to, T value) {
+#ifdef __CUDACC_RTC__
+    __stcs(to, value);
+#else
+    *to = value;
+#endif
+}
+
 FOX_FN f64 ceil_of(f64 x) { return -floor_of(-x); }
 
 FOX_FN f64 min_of(f64 a, f64 b) { return a < b ? a : b; }
