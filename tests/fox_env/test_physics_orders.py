@@ -297,7 +297,9 @@ class TestLatency:
         late, prompt = (make_account(make_market(still(*[100] * 6)), latency_bars=bars) for bars in (1, 0))
         for env in (late, prompt):
             play(env, [KEEP])
-        assert late.action_masks().tolist() == prompt.action_masks().tolist() and not late.action_masks().all()
+        assert (
+            late.action_masks().tolist() == prompt.action_masks().tolist() and not late.action_masks().all()
+        )
 
     def test_a_new_episode_has_nothing_under_way(self) -> None:
         env = make_account(make_market(still(*[100] * 9)), latency_bars=1, horizon=2)
