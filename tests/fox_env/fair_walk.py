@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def fair_walk(seed: int, sessions: int, minutes: int, rolls: bool = False) -> Ma
     return Market.from_bars(series, synthetic.SPEC, warmup=0, cache=False)
 
 
-def session_profits(market: Market, exits: Exits, minutes: int) -> NDArray[np.float64]:
+def session_profits(market: Market, exits: Exits, minutes: int, **options: Any) -> NDArray[np.float64]:
     """Money before fees, without spread or impact, of every plan in every session but the first: (54, sessions - 1).
 
     A plan asks for half its position, then for all of it, waits a bar, asks twice for a flat position, then goes in and
@@ -77,7 +77,7 @@ def session_profits(market: Market, exits: Exits, minutes: int) -> NDArray[np.fl
     config = EnvConfig(
         initial_cash=1e9, max_position=4.0, fee_per_side=0.0, half_spread_ticks=0.0, impact_coef=0.0,
         participation=(1.0, 1.0, 1.0), queue_prob=1.0, margin=False, random_start=False,
-        trail_atr=(exits.stop, exits.stop), profit_target_atr=exits.target,
+        trail_atr=(exits.stop, exits.stop), profit_target_atr=exits.target, **options,
     )  # fmt: skip
     env = FoxFuturesVectorEnv(
         len(PLANS) * sessions, market, config, backend="cpu", copy=False, trade_capacity=0

@@ -136,8 +136,22 @@ def test_no_side_order_urgency_stop_and_target_make_money_in_many_sessions(seed:
     assert free_money(play_everything(seed, sessions=1000)) == {}
 
 
+@pytest.mark.parametrize(
+    "options", [{"latency_bars": 1}, {"gtc": True, "min_hold_bars": 2, "min_hold": "hard"}]
+)
+def test_nor_do_they_with_the_rules_of_later_orders(options: dict[str, Any]) -> None:
+    market = fair_walk(1, 120, 120)
+    some = (Exits(None, None), Exits(0.5, None), Exits(None, 0.5), Exits(1.0, 1.0))
+    assert free_money({exits: session_profits(market, exits, 120, **options) for exits in some}) == {}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"latency_bars": 1}, {"kelly": True}, {"min_hold_bars": 3, "min_hold": "hard"}]
+)
 @pytest.mark.parametrize("exits", [Exits(None, None), Exits(0.5, 1.0), Exits(2.5, None)])
-def test_a_roll_that_costs_nothing_changes_nothing(exits: Exits) -> None:
+def test_a_roll_that_costs_nothing_changes_nothing(exits: Exits, options: dict[str, Any]) -> None:
     """The same path once in one contract, once through contracts ever dearer: not a cent moves in any plan."""
-    plain, rolled = (session_profits(fair_walk(4, 40, 120, rolls), exits, 120) for rolls in (False, True))
+    plain, rolled = (
+        session_profits(fair_walk(4, 40, 120, rolls), exits, 120, **options) for rolls in (False, True)
+    )
     np.testing.assert_array_equal(plain, rolled)
