@@ -33,25 +33,32 @@ FOX_FN const TradedMarket& market_of(const Batch& b, i64 i) {
     return MANY ? b.markets[b.market_of[i]] : b.market;
 }
 
-// The fields of a group of rules that is not compiled in stay 0.
+// Whether the batch uses a group of rules. A step compiled with all of them serves batches that use some.
 template <u32 RULES>
-FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
+FOX_FN bool in_use(const Batch& b, u32 group) {
+    return (RULES & group) != 0 && (RULES != RULES_ALL || (b.rules & group) != 0);
+}
+
+// The fields of a group of rules that is not in use stay 0.
+template <u32 RULES>
+FOX_FN EnvState load_state(const Batch& b, i64 i) {
+    const StateArrays& a = b.state;
     EnvState s = {};
 #define FOX_LOAD(type, name, meaning) s.name = load_once(a.name + i);
     FOX_STEP_STATE_FIELDS(FOX_LOAD)
-    if (RULES & RULES_EXITS) {
+    if (in_use<RULES>(b, RULES_EXITS)) {
         FOX_EXIT_STATE_FIELDS(FOX_LOAD)
     }
-    if (RULES & RULES_KELLY) {
+    if (in_use<RULES>(b, RULES_KELLY)) {
         FOX_KELLY_STATE_FIELDS(FOX_LOAD)
     }
-    if (RULES & RULES_LATENCY) {
+    if (in_use<RULES>(b, RULES_LATENCY)) {
         FOX_LATENCY_STATE_FIELDS(FOX_LOAD)
     }
-    if (RULES & RULES_TRADE_REWARD) {
+    if (in_use<RULES>(b, RULES_TRADE_REWARD)) {
         FOX_REWARD_STATE_FIELDS(FOX_LOAD)
     }
-    if (RULES & RULES_CLOSE_TODAY) {
+    if (in_use<RULES>(b, RULES_CLOSE_TODAY)) {
         FOX_TODAY_STATE_FIELDS(FOX_LOAD)
     }
     FOX_EPISODE_STATE_FIELDS(FOX_LOAD)
@@ -60,22 +67,23 @@ FOX_FN EnvState load_state(const StateArrays& a, i64 i) {
 }
 
 template <u32 RULES>
-FOX_FN void store_state(const StateArrays& a, i64 i, const EnvState& s, bool restarted) {
+FOX_FN void store_state(const Batch& b, i64 i, const EnvState& s, bool restarted) {
+    const StateArrays& a = b.state;
 #define FOX_STORE(type, name, meaning) store_once(a.name + i, s.name);
     FOX_STEP_STATE_FIELDS(FOX_STORE)
-    if (RULES & RULES_EXITS) {
+    if (in_use<RULES>(b, RULES_EXITS)) {
         FOX_EXIT_STATE_FIELDS(FOX_STORE)
     }
-    if (RULES & RULES_KELLY) {
+    if (in_use<RULES>(b, RULES_KELLY)) {
         FOX_KELLY_STATE_FIELDS(FOX_STORE)
     }
-    if (RULES & RULES_LATENCY) {
+    if (in_use<RULES>(b, RULES_LATENCY)) {
         FOX_LATENCY_STATE_FIELDS(FOX_STORE)
     }
-    if (RULES & RULES_TRADE_REWARD) {
+    if (in_use<RULES>(b, RULES_TRADE_REWARD)) {
         FOX_REWARD_STATE_FIELDS(FOX_STORE)
     }
-    if (RULES & RULES_CLOSE_TODAY) {
+    if (in_use<RULES>(b, RULES_CLOSE_TODAY)) {
         FOX_TODAY_STATE_FIELDS(FOX_STORE)
     }
     if (restarted) {
@@ -194,7 +202,7 @@ template <bool WITH_INFO, u32 RULES, typename Sums>
 FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& actions, f32* account,
                    const Sums& metrics) {
     const RawAction action = load_action(actions, i);
-    EnvState s = load_state<RULES>(b.state, i);
+    EnvState s = load_state<RULES>(b, i);
     const i32 episode = s.episode;
     Outcome out;
     if (s.done) {
@@ -209,7 +217,7 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
         if (s.done && m.params.autoreset_mode == AUTORESET_MODE_SAME_STEP)
             restart_same_step<WITH_INFO, RULES>(s, out, b, m, i, account);
     }
-    store_state<RULES>(b.state, i, s, s.episode != episode);
+    store_state<RULES>(b, i, s, s.episode != episode);
     if (WITH_INFO) store_info(b.info, i, out.info);
     store_once(b.reward + i, out.reward);
     store_once(b.terminated + i, (u8)out.end.terminated);
@@ -218,10 +226,18 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
     return s.bar;
 }
 
+FOX_FN void clear_counterfactuals(const CounterfactualArrays& a, i64 i) {
+    for (i64 at = 8 * i; at < 8 * i + 8; ++at) {
+        a.reward[at] = 0.0f;
+        a.terminated[at] = a.truncated[at] = 0;
+        for (i64 j = 0; j < OBS_ACCOUNT; ++j) a.account[at * OBS_ACCOUNT + j] = 0.0f;
+    }
+}
+
 // Reset environment i where the request says so; its observation is written either way.
 template <u32 RULES>
 FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetRequest& request, f32* account) {
-    EnvState s = load_state<RULES>(b.state, i);
+    EnvState s = load_state<RULES>(b, i);
     if (!request.mask || request.mask[i]) {
         s.episode += 1;
         if (request.keys) {
@@ -232,9 +248,10 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
             clear_kelly_record(s);
         }
         begin_episode(s, request.start ? request.start[i] : -1, m.params);
-        store_state<RULES>(b.state, i, s, true);
+        store_state<RULES>(b, i, s, true);
     }
     store_info(b.info, i, quiet_info(s, m.rows[s.bar], m.params));
+    if (b.counterfactual.reward) clear_counterfactuals(b.counterfactual, i);
     observe_account<RULES>(account, s, m.rows[s.bar], m.params, b.knobs);
     return s.bar;
 }
@@ -242,14 +259,14 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
 // The legal distinct actions of environment i.
 template <u32 RULES>
 FOX_FN void write_env_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
-    write_mask<RULES>(out + i * (exposures ? 8 : 13), load_state<RULES>(b.state, i), m, b.knobs, exposures);
+    write_mask<RULES>(out + i * (exposures ? 8 : 13), load_state<RULES>(b, i), m, b.knobs, exposures);
 }
 
 // What one of the eight exposures would lead to from the present state of environment i, which stays as it is. An
 // environment that waits for its reset is paid nothing and keeps its account.
 template <u32 RULES>
 FOX_FN void evaluate_exposure(const Batch& b, const TradedMarket& m, i64 i, i32 exposure, const Actions& actions) {
-    EnvState s = load_state<RULES>(b.state, i);
+    EnvState s = load_state<RULES>(b, i);
     Outcome out = {};
     if (!s.done) {
         out = env_step<false, RULES>(s, discrete_intent(exposure), conviction_of(actions, i), {m, b.knobs, nullptr, 0});

@@ -11,14 +11,11 @@ namespace FOX_NAMESPACE {
 // The intent under way; Hold where there is none.
 FOX_FN Intent pending_intent(const EnvState& s) {
     if (s.pending < 2u) return hold_intent(s.pending == 1u);
-    const i32 side = (i32)(s.pending >> 1 & 3u) - 1;
-    return {side,
-            s.pending_exposure,
-            (i32)(s.pending >> 3 & 3u),
-            (i32)(s.pending >> 5 & 3u),
-            false,
-            (s.pending >> 7 & 1u) != 0,
-            false};
+    // A loaded state may hold any word: none reaches beyond a table or the position limit.
+    const i32 side = min_of((i32)(s.pending >> 1 & 3u) - 1, 1);
+    const i32 type = min_of((i32)(s.pending >> 3 & 3u), (i32)ORDER_TYPE_IOC);
+    const i32 urgency = min_of((i32)(s.pending >> 5 & 3u), (i32)URGENCY_AGGRESSIVE);
+    return {side, s.pending_exposure, type, urgency, false, (s.pending >> 7 & 1u) != 0, false};
 }
 
 // Put an intent under way. 0 is Hold, 1 an action outside the space; other intents have the bit 256.

@@ -127,7 +127,7 @@ FOX_FN void book_opening(EnvState& s, StepInfo& info, i32 side, i32 n, const Fil
     const f64 held = contracts_of(absolute(s.lots), b.params), added = contracts_of(n, b.params);
     s.entry = (held * s.entry + added * f.price) / (held + added);
     s.lots += side * n;
-    if (RULES & RULES_CLOSE_TODAY) s.lots_today += n;
+    if ((RULES & RULES_CLOSE_TODAY) && b.params.close_today) s.lots_today += n;
     s.cash -= fees;
     s.trade_net -= fees;
     s.trade_costs += fees + added * slippage_each;

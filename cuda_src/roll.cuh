@@ -29,7 +29,7 @@ FOX_FN void roll_position(EnvState& s, StepInfo& info, MarketRow& decision, f64 
     const f64 contracts = contracts_of(lots, p);
     const f64 sold = closing_fees<RULES>(s, lots, old_price, fee_per_contract(old_price, false, p), p);
     const f64 fees = sold + contracts * fee_per_contract(decision.close, false, p);
-    if (RULES & RULES_CLOSE_TODAY) s.lots_today = lots;
+    if ((RULES & RULES_CLOSE_TODAY) && p.close_today) s.lots_today = lots;
     const f64 spread = 2.0 * contracts * c.half_spread * p.tick_value;
     const f64 slippage = 2.0 * contracts * impact(c, contracts) * p.tick_value;
     const f64 cost = fees + spread + slippage;

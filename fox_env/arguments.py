@@ -71,6 +71,8 @@ def merge_config(
     """The config with single options laid over it, and Gymnasium's step limit as its horizon."""
     if isinstance(config, Mapping):
         config = EnvConfig.from_mapping(config)
+    if config is not None and not isinstance(config, EnvConfig):
+        raise ConfigError(f"config={config!r} must be an EnvConfig, or options by name")
     merged = EnvConfig.from_mapping(options) if config is None else config.replace(**_known(options))
     if max_episode_steps is not None:
         merged = merged.replace(horizon=min(max_episode_steps, merged.horizon or max_episode_steps))

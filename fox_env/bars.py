@@ -18,6 +18,9 @@ Int = NDArray[np.int64]
 Flag = NDArray[np.bool_]
 
 PRICES = ("open", "high", "low", "close")
+PRICE_EXTRAS = ("bid", "ask", "upper_limit", "lower_limit")
+"""Further columns that are prices, and are scaled and adjusted with them."""
+
 ADJUSTMENTS = ("none", "difference", "ratio")
 """What may have been done to earlier prices of a continuous contract."""
 

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fox_env import contracts
-from fox_env.bars import ADJUSTMENTS, PRICES, Bars, Float, Int, session_breaks
+from fox_env.bars import ADJUSTMENTS, PRICE_EXTRAS, PRICES, Bars, Float, Int, session_breaks
 from fox_env.contracts import ROLL_RULES, ContractSpec
 from fox_env.errors import ConfigError, DataError
-from fox_env.features.order_flow import QUOTES
 from fox_env.rolls import (
     DEFAULT_ROLL_DAYS,
     Day,
@@ -111,8 +110,8 @@ def continuous(
         the old one, at the last bar before the roll that both have. ``"difference"`` adds the gaps of all
         later rolls to earlier prices, ``"ratio"`` multiplies earlier prices by the quotients of the two
         closes; both keep the last expiry's prices, leave ``roll_gap`` None and set ``Bars.adjusted``. No
-        market is made from a series by ratio. ``bid`` and ``ask`` move with the prices, other further columns
-        do not.
+        market is made from a series by ratio. ``bid``, ``ask``, ``upper_limit`` and ``lower_limit`` move with the
+        prices, other further columns do not.
     expiry : mapping of name to date, optional
         Last trading days, where neither name nor contract gives them, or a holiday moves them.
     contract : str or ContractSpec, optional
@@ -320,7 +319,7 @@ def _joined(pieces: list[_Piece], rolls: list[Roll], shifts: Float, factors: Flo
     extra = {}
     for name in dict.fromkeys(name for part in parts for name in part.extra):
         columns = [part.extra.get(name, np.full(len(part), math.nan)) for part in parts]
-        if name in QUOTES:
+        if name in PRICE_EXTRAS:
             columns = [c * factor + shift for c, (_, shift, factor) in zip(columns, moves, strict=True)]
         extra[name] = np.concatenate(columns)
     extra["contract"] = np.repeat(np.arange(len(pieces), dtype=np.float64), lengths)

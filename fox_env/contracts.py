@@ -209,7 +209,7 @@ class ContractSpec:
         value = getattr(self, name)
         try:
             number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
             raise ConfigError(f"ContractSpec {self.symbol!r}: {name} must be a finite number, got {value!r}.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fox_env import _native
 from fox_env._layout import BarFlag
-from fox_env.bars import PRICES, Bars
+from fox_env.bars import PRICE_EXTRAS, PRICES, Bars
 from fox_env.calendars import trading_days
 from fox_env.contracts import ContractSpec
 from fox_env.errors import ConfigError, DataError
@@ -23,7 +23,6 @@ SNAP_TICKS = 0.02
 """A price this close to the tick grid is taken to be on it; the rest is rounding of the file."""
 
 _MOST = 2.0**50
-_PRICE_COLUMNS = ("bid", "ask")
 _OFF_GRID_SHARE = 0.05
 _log = logging.getLogger(__name__)
 
@@ -133,7 +132,7 @@ def convert(bars: Bars, spec: ContractSpec, observe: Sequence[str] = ()) -> tupl
         atr=atr,
         mean_volume=mean_volume,
         extra={
-            name: to_ticks(column, spec.tick_size) - shift if name in _PRICE_COLUMNS else column
+            name: to_ticks(column, spec.tick_size) - shift if name in PRICE_EXTRAS else column
             for name, column in bars.extra.items()
             if name in RECORDED
         },
@@ -176,17 +175,12 @@ def _day_ends(bars: Bars, spec: ContractSpec) -> NDArray[np.bool_]:
 
 
 def _locked(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> NDArray[np.int64]:
-    """Return the flags of bars that lie at a price limit as a whole; a limit that is not finite is none."""
+    """Return the flags of bars that lie at a price limit as a whole."""
     locked = np.zeros(len(bars), dtype=np.int64)
-    limits = {
-        name: to_ticks(bars.extra[name], spec.tick_size)
-        for name in ("upper_limit", "lower_limit")
-        if name in bars.extra
-    }
-    if "upper_limit" in limits:
-        locked |= np.where(ticks["low"] >= limits["upper_limit"], int(BarFlag.LOCKED_UP), 0)
-    if "lower_limit" in limits:
-        locked |= np.where(ticks["high"] <= limits["lower_limit"], int(BarFlag.LOCKED_DOWN), 0)
+    for name, flag in (("upper_limit", BarFlag.LOCKED_UP), ("lower_limit", BarFlag.LOCKED_DOWN)):
+        if name in bars.extra:
+            limit = to_ticks(bars.extra[name], spec.tick_size)
+            locked |= np.where((ticks["low"] == limit) & (ticks["high"] == limit), int(flag), 0)
     return locked
 
 

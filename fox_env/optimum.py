@@ -143,7 +143,7 @@ def signal_optimum(market: Market, config: EnvConfig = REFERENCE) -> SignalOptim
     Raises
     ------
     ConfigError
-        The market is not a ``signal`` market.
+        The market is not a ``signal`` market; or a rule under which an order depends on more than the position.
 
     Notes
     -----
@@ -166,6 +166,7 @@ def signal_optimum(market: Market, config: EnvConfig = REFERENCE) -> SignalOptim
             f"signal_optimum: a persistence of {persistence:g} is above {_MOST_PERSISTENCE:g}, too slow for the "
             "programme's grid; use a market with less."
         )
+    _refuse_order_rules("signal_optimum", market, config)
     positions = target_positions(market, config)
     uniform, cost = _mean_costs(market, config, positions)
     points = round(_WIDTH / _STEP)
@@ -228,7 +229,7 @@ def clairvoyant_bound(
     ------
     ConfigError
         Costs that depend on the size with a limit of more than 64 lots and no `positions`; a market with rolls,
-        whose costs are no order's; or stops and targets.
+        whose costs are no order's; stops and targets; Kelly cap, latency, hard minimum hold or close-today fees.
     """
     config = config or EnvConfig()
     if config.has_exits:
@@ -236,6 +237,7 @@ def clairvoyant_bound(
             "clairvoyant_bound: exits that no order asks for are not covered; leave trail_atr, profit_target_atr, "
             "margin='intrabar' and flat_at_session_end out."
         )
+    _refuse_order_rules("clairvoyant_bound", market, config)
     if (market.columns.flags & BarFlag.ROLL).any():
         raise ConfigError(
             "clairvoyant_bound: the market has rolls, which the bound does not cover; splice the expiries with "
@@ -257,6 +259,19 @@ def clairvoyant_bound(
             stop = start
     flat = int(np.searchsorted(held, 0.0))
     return ClairvoyantBound(float(value[flat]), first, held, policy, held[_follow(policy, flat)])
+
+
+def _refuse_order_rules(who: str, market: Market, config: EnvConfig) -> None:
+    """Refuse rules under which what an order does depends on more than the position and the bar."""
+    rules = {
+        "kelly": config.kelly,
+        "latency_bars": config.latency_bars > 0,
+        "min_hold='hard'": config.min_hold == "hard" and config.min_hold_bars > 0,
+        "a contract with a fee for closing on the same day": market.contract.closes_today_apart,
+    }
+    for name, on in rules.items():
+        if on:
+            raise ConfigError(f"{who}: {name} is not covered; leave it out.")
 
 
 def expected_money(market: Market, bar_index: ArrayLike, position: ArrayLike, cost: ArrayLike) -> Float:

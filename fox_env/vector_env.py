@@ -415,6 +415,10 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ConfigError
             If the state is of another batch or market: the first array that is missing or does not fit.
         """
+        given = np.asarray(state["knobs"]).ravel() if "knobs" in state else np.zeros(0)
+        if len(given) == len(self._knobs):
+            for knob, value in zip(self._knobs, given, strict=True):
+                check_knob(knob, value, self.config)
         write_state(self._backend, state, self._bars, market_words(self.markets, self.market_of, self.config))
         self._needs_reset = bool(np.asarray(state["needs_reset"]).any())
         for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):

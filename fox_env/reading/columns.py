@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fox_env.bars import PRICES, Flag, Float, Int
+from fox_env.bars import PRICE_EXTRAS, PRICES, Flag, Float, Int
 from fox_env.reading.layout import Hints, Layout
 from fox_env.reading.names import plain
 from fox_env.reading.numbers import extra_numbers, is_fixed_point, numbers, refuse_scaled
@@ -66,7 +66,7 @@ def parse_bars(stamps: Stamps, layout: Layout, hints: Hints) -> BarColumns:
         if column in ("session_end", "gap") and _is_boolean(series):
             flags[column] = series.fill_null(False).to_numpy()
         elif (further := extra_numbers(table, column)) is not None:
-            extra[name] = factor(further) if name in ("bid", "ask") else further
+            extra[name] = factor(further) if name in PRICE_EXTRAS else further
     return BarColumns(table, ts, prices, volume, roll_gap, flags, extra)
 
 

@@ -41,7 +41,7 @@ def make(
     high, low = np.maximum(open_, close) + TICK, np.minimum(open_, close) - TICK
     columns = [ts, open_, high, low, close, np.repeat(per_day, SESSION) / SESSION]
     keep = rng.random(len(ts)) >= missing
-    extra = {"bid": close - TICK}
+    extra = {"bid": close - TICK, "upper_limit": close + 100 * TICK}
     if interest is not None:
         extra["open_interest"] = np.repeat([x for x, v in zip(interest, volume, strict=True) if v], SESSION)
     return Bars.from_arrays(

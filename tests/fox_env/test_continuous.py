@@ -101,7 +101,8 @@ def test_adjusting_by_difference_removes_the_gaps_and_nothing_else(caplog: pytes
     last = plain.extra["contract"] == 2
     for name in ("open", "high", "low", "close"):
         assert np.array_equal(getattr(moved, name)[last], getattr(plain, name)[last])
-    assert np.array_equal(moved.close - moved.extra["bid"], plain.close - plain.extra["bid"])
+    for name in ("bid", "upper_limit"):
+        assert np.array_equal(moved.close - moved.extra[name], plain.close - plain.extra[name])
 
 
 def test_adjusting_by_ratio_keeps_returns() -> None:

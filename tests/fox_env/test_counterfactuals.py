@@ -81,6 +81,14 @@ def test_an_account_that_waits_for_its_reset_has_none() -> None:
     assert not info["counterfactual_reward"].any() and not info["counterfactual_truncated"].any()
 
 
+def test_a_reset_leaves_none() -> None:
+    env = make(2, counterfactual=True)
+    env.reset(seed=0)
+    assert env.step(random_actions(2, 1)[0])[4]["counterfactual_account"].any()
+    info = env.reset()[1]
+    assert not info["counterfactual_reward"].any() and not info["counterfactual_account"].any()
+
+
 def test_they_come_at_every_info_level_and_from_a_single_account() -> None:
     env = make(2, counterfactual=True, info_level="none")
     env.reset(seed=0)

@@ -25,6 +25,15 @@ BUSY = {"horizon": 11, "exploration_scale": 1.0, "saboteur": (0.5, 2.0)}
 
 
 class TestState:
+    @pytest.mark.parametrize(("knob", "value"), [("kelly_floor", np.nan), ("trail_long", 2.0)])
+    def test_knobs_that_could_not_be_set_cannot_be_loaded(self, knob: str, value: float) -> None:
+        env = make(1)
+        env.reset(seed=0)
+        state = env.state_dict()
+        state["knobs"][list(env.knobs).index(knob)] = value
+        with pytest.raises(ConfigError, match=f"knob {knob}"):
+            env.load_state_dict(state)
+
     @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
     @pytest.mark.parametrize("steps", [0, 7, 11, 12])
     def test_it_continues_exactly_in_itself_and_in_another(self, mode: str, steps: int) -> None:

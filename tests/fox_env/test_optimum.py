@@ -345,6 +345,17 @@ def test_refusals_are_one_sentence_with_the_mend() -> None:
         expected_money(tiny(0, 6), 1, 1.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    "rule", [{"kelly": True}, {"latency_bars": 1}, {"min_hold_bars": 3, "min_hold": "hard"}]
+)
+def test_rules_that_remember_are_refused(rule: dict[str, Any]) -> None:
+    """Under them an order's outcome depends on more than the position, so neither would be a bound."""
+    market = synthetic.signal(seed=0, sessions=2)
+    for refused in (signal_optimum, clairvoyant_bound):
+        with pytest.raises(ConfigError, match=f"{next(iter(rule)).split('_bars')[0]}.* is not covered"):
+            refused(market, EnvConfig(**rule))
+
+
 def test_a_market_with_rolls_is_refused() -> None:
     market = synthetic.martingale(seed=0, sessions=1)
     gaps = np.zeros(len(market))

@@ -360,6 +360,13 @@ class TestPriceLimits:
         )
         assert play(env, [BUY])[0]["position"] == 2.0
 
+    def test_limits_beside_the_bars_or_missing_lock_nothing(self) -> None:
+        for limit in (-np.inf, np.inf, np.nan, 0.0, 200.0):
+            env = make_account(
+                self.market(still(100, 104, 104), upper_limit={1: limit}, lower_limit={1: limit})
+            )
+            assert play(env, [BUY])[0]["position"] == 2.0 and play(env, [SELL])[0]["position"] == -2.0
+
     def test_a_stop_waits_for_a_buyer(self) -> None:
         bars = [(100, 100.5, 99.5, 100)] * 20 + still(96, 95, 94)
         market = self.market(bars, lower_limit={20: 96})

@@ -183,6 +183,14 @@ def test_event_reward_alone_favours_a_discounted_loss() -> None:
     assert EnvConfig().reward == "return"
 
 
+def test_caps_pay_for_holding_losers_beyond_them() -> None:
+    """The other documented weakness: one loss of 14 units costs 10, two of 7 cost 14."""
+    market = make_market(still(100, 100, 93, 93, 86, 86))
+    held, cut = ([BUY, KEEP, KEEP, CLOSE], [BUY, CLOSE, BUY, CLOSE])
+    paid = [sum(step["reward"] for step in play(make_account(market, **UNIT), plan)) for plan in (held, cut)]
+    assert paid == pytest.approx([-10.0, -14.0])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
