@@ -233,10 +233,15 @@ class _Loop:
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
+        drawn = (torch.cuda.default_generators[torch.cuda.current_device()], *self._generators)
+        before = [generator.clone_state() for generator in drawn]
         try:
             with torch.cuda.graph(graph):
                 self.run(advance)
         except RuntimeError as error:
+            # A capture that breaks off leaves the state of each generator inside it.
+            for generator, state in zip(drawn, before, strict=True):
+                generator.graphsafe_set_state(state)
             raise _not_capturable(self._policy, error) from error
         return graph
 

@@ -154,11 +154,12 @@ class TestLife:
 @pytest.mark.gpu
 @pytest.mark.skipif(gpu_problem() is not None, reason=f"needs a GPU: {gpu_problem()}")
 class TestGpu:
-    @pytest.mark.parametrize("num_envs", [1, 33, 1025])
+    @pytest.mark.parametrize(
+        ("num_envs", "several"), [(1, False), (33, False), (1025, False), (33, True), (1025, True)]
+    )
     @pytest.mark.parametrize("info_level", ["none", "full"])
     @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
     @pytest.mark.parametrize("exits", [{}, STOPS], ids=["plain", "exits"])
-    @pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
     def test_the_gpu_adds_up_the_same_bits(
         self, num_envs: int, info_level: str, mode: str, exits: dict[str, Any], several: bool
     ) -> None:

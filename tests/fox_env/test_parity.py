@@ -80,3 +80,19 @@ class TestGpu:
         assert a.keys() == b.keys()
         for name in a:
             np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(900)
+    @pytest.mark.parametrize("name", parity_rollout.CONFIGS)
+    def test_a_hundred_thousand_steps_equal_the_cpu(self, name: str) -> None:
+        cpu, cuda = (parity_rollout.make_env(b, name, num_envs=64, metrics=True) for b in ("cpu", "cuda"))
+        pool = [parity_rollout.actions_of(step, 64) for step in range(997)]
+        for env in (cpu, cuda):
+            env.reset(seed=11)
+        for step in range(100_000):
+            actions = pool[step % len(pool)]
+            for a, b in zip(cpu.step(actions)[:4], cuda.step(actions)[:4], strict=True):
+                assert a.tobytes() == b.tobytes(), step
+        a, b = cpu.state_dict(), cuda.state_dict()
+        for array in a:
+            assert a[array].tobytes() == b[array].tobytes(), array
