@@ -85,5 +85,7 @@ $(STAMP): $(BUILD_INPUTS) | $(PY)
 	@command -v $(firstword $(CXX)) >/dev/null || { \
 	  echo "No C++ compiler '$(firstword $(CXX))': install one (Debian, Ubuntu: apt-get install g++) and run again, or name one with 'make CXX=clang++ ...'." >&2; exit 1; }
 	@echo "Installing into $(VENV) (a few minutes the first time, most of it PyTorch) ..."
-	@CXX="$(CXX)" $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@install() { CXX="$(CXX)" $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	  --editable '.[$(EXTRAS)]'; }; \
+	install || { echo "Trying once more, as package indices fail now and then ..." >&2; sleep 10; install; }
 	@touch $@

@@ -118,11 +118,12 @@ def _caption(results: Sequence["EvaluationResult"]) -> str:
         np.datetime_as_string(market.bars.ts[i].astype("datetime64[ns]"), unit="m").replace("T", " ")
         for i in (market.first_ready, -1)
     )
+    settled = "sold" if results[0].config.close_at_end else "valued"
     volume = "" if market.has_volume else "; no volume in the data: participation limits and impact are off"
     return (
         f"{market.contract.symbol} from {first} to {last} UTC, {metrics['bars']:,} bars; ratios annualised with "
         f"{metrics['bars_per_year']:,.0f} bars per year; "
-        f"an open position at the end is valued at the last close{volume}"
+        f"an open position at the end is {settled} at the last close{volume}"
     )
 
 

@@ -140,6 +140,10 @@ class RolloutCollector:
             If the policy cannot be captured, for example because it waits for the GPU.
         """
         check_whole("steps", steps, 1)
+        if not callable(policy):
+            raise ConfigError(f"policy={policy!r} must be a function of the observation")
+        if not isinstance(generators, (list, tuple)):
+            raise ConfigError(f"generators={generators!r} must be a list of torch generators")
         slots = self._info_slots(info)
         on_gpu = self._device != "cpu"
         if graph and not on_gpu:
@@ -267,7 +271,12 @@ class _Loop:
         import torch
 
         returned = self._policy(obs)
-        actions, extras = returned if isinstance(returned, tuple) else (returned, {})
+        pair = returned if isinstance(returned, tuple) else (returned, {})
+        if len(pair) != 2:
+            raise ActionError(
+                f"the policy returned {len(pair)} values; give actions, or actions and a dictionary"
+            )
+        actions, extras = pair
         if not isinstance(extras, Mapping):
             raise ActionError(
                 f"the policy returned extras of type {type(extras).__name__}; use a dictionary of tensors"

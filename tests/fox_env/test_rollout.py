@@ -202,6 +202,7 @@ class TestRefusals:
             (lambda obs: zeros(5, 4, dtype=torch.float32), "dtype float32 do not fit"),
             (lambda obs: zeros(5, 4).to("meta"), "actions on meta, the environment is on cpu"),
             (lambda obs: (zeros(5, 4), 1.0), "extras of type float"),
+            (lambda obs: (zeros(5, 4), {}, {}), "returned 3 values"),
             (lambda obs: (zeros(5, 4), {"v": 1.0}), "v of type float"),
             (lambda obs: (zeros(5, 4), {"v": zeros(1)}), r"v of shape \(1,\)"),
             (lambda obs: zeros(5, 4) + 9, r"action \[9, 9, 9, 9\] of environment 0 is outside"),
