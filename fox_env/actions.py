@@ -54,6 +54,9 @@ class ActionReader:
     def __init__(self, backend: Backend, space: gym.Space[Any], validate: bool) -> None:
         self._backend = backend
         self._num_envs = backend.plan.num_envs
+        self._device_index = int(
+            backend.device.partition(":")[2] or -1
+        )  # -1: the CPU, where no tensor is read in place
         self._space = space
         self._validate = validate
         formats: dict[str, int] = {"float32": _Format.CONTINUOUS_F32}
@@ -65,6 +68,7 @@ class ActionReader:
         # By NumPy dtype (native byte order only) and by the name of torch's.
         self._formats = {np.dtype(name): int(code) for name, code in formats.items()}
         self._tensor_formats = {f"torch.{name}": int(code) for name, code in formats.items()}
+        self._known_dtypes: dict[Any, int | None] = {}  # torch's own objects, whose names take long to make
         self._continuous = "float32" in formats
 
     def read(self, actions: Any, conviction: Any | None) -> tuple[Any, int, Any | None]:
@@ -102,19 +106,22 @@ class ActionReader:
             raise ActionError(f"action {values[bad].tolist()} of environment {bad} is outside {self._space}")
 
     def _read_tensor(self, actions: Any) -> tuple[Any, int]:
-        name = str(actions.dtype)
-        if not self._fits(actions.shape) or name not in self._tensor_formats:
+        dtype = actions.dtype
+        if dtype not in self._known_dtypes:
+            self._known_dtypes[dtype] = self._tensor_formats.get(str(dtype))
+        code = self._known_dtypes[dtype]
+        if code is None or not self._fits(actions.shape):
             wanted = " or ".join(self._tensor_formats)
             raise ActionError(
-                f"actions are {name} of shape {tuple(actions.shape)}, the batch needs {wanted} of shape {self._shape}"
+                f"actions are {dtype} of shape {tuple(actions.shape)}, the batch needs {wanted} of shape {self._shape}"
             )
         self._refuse_elsewhere(actions, "actions")
         values = actions.contiguous()
         aligned = values.data_ptr() % _BYTE_ROW == 0
-        return values if aligned else values.clone(), self._tensor_formats[name]
+        return values if aligned else values.clone(), code
 
     def _refuse_elsewhere(self, values: Any, what: str) -> None:
-        if str(values.device) != self._backend.device:
+        if values.get_device() != self._device_index:
             raise ActionError(
                 f"{what} lie on {values.device}, the environment on {self._backend.device}; "
                 f"use {what}.to({self._backend.device!r})"

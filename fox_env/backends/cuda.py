@@ -90,22 +90,17 @@ class _Launcher:
     """One kernel with arguments at fixed addresses: a launch is one driver call."""
 
     def __init__(self, kernel: Any, threads: int, block: int, *arguments: Any) -> None:
+        from cuda.bindings import driver
+
         self._arguments = arguments  # keeps the memory that the pointers name
         pointers = [ctypes.addressof(argument) for argument in arguments]
         self._pointers = np.array(pointers, dtype=np.uint64)
-        self._kernel = kernel
-        self._grid = -(-threads // block)
-        self._block = block
+        self._launch = driver.cuLaunchKernel
+        self._shape = (kernel, -(-threads // block), 1, 1, block, 1, 1, 0)
+        self._parameters = (self._pointers.ctypes.data, 0)
 
     def __call__(self, stream: int) -> None:
-        from cuda.bindings import driver
-
-        grid, block = self._grid, self._block
-        check(
-            driver.cuLaunchKernel(
-                self._kernel, grid, 1, 1, block, 1, 1, 0, stream, self._pointers.ctypes.data, 0
-            )
-        )
+        check(self._launch(*self._shape, stream, *self._parameters))
 
 
 class CudaBackend:
@@ -148,6 +143,7 @@ class CudaBackend:
         self.plan = plan
         self._driver = driver
         self._torch_output = torch_output
+        self._torch_stream = _torch_stream() if torch_output else None
         self._memory = DeviceMemory(self._context, plan.total_bytes)
         with self._context:
             check(driver.cuMemsetD8(self._memory.address, 0, plan.total_bytes))
@@ -267,11 +263,9 @@ class CudaBackend:
         return address
 
     def _current_stream(self) -> int:
-        if not self._torch_output:
+        if self._torch_stream is None:
             return self._stream
-        import torch
-
-        return int(torch.cuda.current_stream(self._index).cuda_stream)
+        return int(self._torch_stream(self._index).cuda_stream)
 
     # ---- the physics -----------------------------------------------------------------------------------------
 
@@ -397,6 +391,13 @@ class CudaBackend:
         for memory in (self._faults, self._host, *self._market_table, *self._staging.values()):
             if memory is not None:
                 memory.free()
+
+
+def _torch_stream() -> Callable[[int], Any]:
+    """Torch's look-up of the current stream of a device."""
+    import torch
+
+    return torch.cuda.current_stream
 
 
 def _device_index(torch_output: bool) -> int:

@@ -20,14 +20,16 @@ __all__ = ["Context", "DeviceMemory", "PinnedMemory", "check", "context_of", "up
 
 def check(result: tuple[Any, ...]) -> Any:
     """The value of a driver call, or BackendError with the driver's own words."""
-    from cuda.bindings import driver
+    if (
+        result[0] != 0
+    ):  # CUDA_SUCCESS; this runs several times a step, so the driver is imported for an error alone
+        from cuda.bindings import driver
 
-    status, *values = result
-    if status != driver.CUresult.CUDA_SUCCESS:
+        status = result[0]
         text = driver.cuGetErrorString(status)[1]
         words = text.decode() if isinstance(text, bytes) else str(status)
         raise BackendError(f"the CUDA driver reports {status.name}: {words}")
-    return values[0] if values else None
+    return result[1] if len(result) > 1 else None
 
 
 class Context:
