@@ -26,10 +26,10 @@ def _names(backend: Backend) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _market_word(market: Market, exits: tuple[float | None, ...]) -> int:
-    """64 bits that tell a market from others: its bars, what its contract is worth, and how levels are set in it."""
+def _market_word(market: Market, units: tuple[float | None, ...]) -> int:
+    """64 bits that tell a market from others: its bars, what its contract is worth, and the units of the state in it."""
     bars, contract = market.bars, market.contract
-    digest = hashlib.sha256(f"{contract.symbol} {contract.tick_size} {contract.multiplier} {exits}".encode())
+    digest = hashlib.sha256(f"{contract.symbol} {contract.tick_size} {contract.multiplier} {units}".encode())
     prices = (bars.open, bars.high, bars.low, bars.close)
     for array in (bars.ts, *prices, bars.volume, bars.roll_gap, bars.gap, bars.session_end):
         digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
@@ -39,9 +39,9 @@ def _market_word(market: Market, exits: tuple[float | None, ...]) -> int:
 def market_words(
     markets: Sequence[Market], market_of: NDArray[np.int32], config: EnvConfig
 ) -> NDArray[np.uint64]:
-    """(N,) the word of the market of each environment, and of the stops and targets that the state holds levels of."""
-    exits = (*config.trail_atr, config.profit_target_atr)
-    return np.array([_market_word(market, exits) for market in markets], dtype=np.uint64)[market_of]
+    """(N,) the word of the market of each environment, of the lot, and of the stops and targets of the state's levels."""
+    units = (config.lot, *config.trail_atr, config.profit_target_atr)
+    return np.array([_market_word(market, units) for market in markets], dtype=np.uint64)[market_of]
 
 
 def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
@@ -78,7 +78,7 @@ def write_state(
     taken = np.asarray(state["markets"])
     if taken.shape != words.shape or (taken != words).any():
         raise ConfigError(
-            "this state is of other markets, stops or targets; load it with those it was taken with"
+            "this state is of other markets, lots, stops or targets; load it with those it was taken with"
         )
     for name, array in arrays.items():
         backend.write(name, array)

@@ -104,8 +104,9 @@ class TestState:
         env.reset(seed=0)
         with pytest.raises(ConfigError, match="of other markets"):
             other.load_state_dict(env.state_dict())
-        with pytest.raises(ConfigError, match="stops or targets"):
-            make(2, trail_atr=(2.0, 2.0)).load_state_dict(env.state_dict())
+        for options in ({"trail_atr": (2.0, 2.0)}, {"lot": 2.0}):
+            with pytest.raises(ConfigError, match="lots, stops or targets"):
+                make(2, **options).load_state_dict(env.state_dict())
 
     def test_a_state_from_before_the_first_reset_still_asks_for_one(self) -> None:
         fresh = make(2).state_dict()
