@@ -27,7 +27,7 @@ def _names(backend: Backend) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _market_word(market: Market, units: tuple[float | None, ...]) -> int:
-    """64 bits that tell a market from others: its bars, what its contract is worth, and the units of the state in it."""
+    """64 bits that tell a market from others: its bars, its contract's value, and the units of the state in it."""
     bars, contract = market.bars, market.contract
     digest = hashlib.sha256(f"{contract.symbol} {contract.tick_size} {contract.multiplier} {units}".encode())
     prices = (bars.open, bars.high, bars.low, bars.close)
@@ -39,7 +39,7 @@ def _market_word(market: Market, units: tuple[float | None, ...]) -> int:
 def market_words(
     markets: Sequence[Market], market_of: NDArray[np.int32], config: EnvConfig
 ) -> NDArray[np.uint64]:
-    """(N,) the word of the market of each environment, of the lot, and of the stops and targets of the state's levels."""
+    """(N,) the word of each environment's market, of the lot, and of the stops and targets of the state's levels."""
     units = (config.lot, *config.trail_atr, config.profit_target_atr)
     return np.array([_market_word(market, units) for market in markets], dtype=np.uint64)[market_of]
 
