@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout
+from fox_env.market import Market
 
-__all__ = ["BufferPlan", "Slot", "host_views", "make_batch", "make_metrics", "plan_buffers"]
+__all__ = [
+    "BufferPlan",
+    "Slot",
+    "host_views",
+    "make_batch",
+    "make_market_table",
+    "make_metrics",
+    "plan_buffers",
+]
 
 _ALIGNMENT = 256
 _OBS = int(_layout.Observation.SIZE)
@@ -148,6 +157,28 @@ def make_metrics(plan: BufferPlan, address: Callable[[str], int]) -> Any | None:
     """The ``MetricArrays`` structure of layout.cuh, or None for a batch that keeps no performance sums."""
     named = plan.named("metrics.")
     return _layout.MetricArrays(**{field: address(slot) for field, slot in named.items()}) if named else None
+
+
+def make_market_table(
+    params: Sequence[Any], addresses: Iterable[Sequence[int]], markets: Sequence[Market]
+) -> Any:
+    """The ``TradedMarket`` structures of layout.cuh as one array.
+
+    Parameters
+    ----------
+    params
+        The ``EnvParams`` structure of each market.
+    addresses
+        Addresses of the rows, features and roll gaps of each market.
+    markets
+        Count the bars.
+    """
+    return (_layout.TradedMarket * len(markets))(
+        *(
+            _layout.TradedMarket(own, *places, len(market))
+            for own, places, market in zip(params, addresses, markets, strict=True)
+        )
+    )
 
 
 def make_batch(

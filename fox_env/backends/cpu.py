@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_metrics
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_market_table, make_metrics
 from fox_env.backends.market_arrays import feature_table, market_rows, roll_gaps
 from fox_env.market import Market
 
@@ -62,12 +62,8 @@ class CpuBackend:
         self._fault_words = self._faults.data
         self._market_arrays = [(market_rows(m), feature_table(m), roll_gaps(m)) for m in markets]
         self._market_of = market_of
-        self._markets = (_layout.TradedMarket * len(markets))(
-            *(
-                _layout.TradedMarket(own, *(array.ctypes.data for array in arrays), len(market))
-                for own, arrays, market in zip(params, self._market_arrays, markets, strict=True)
-            )
-        )
+        addresses = [[array.ctypes.data for array in arrays] for arrays in self._market_arrays]
+        self._markets = make_market_table(params, addresses, markets)
         several = len(markets) > 1
         self._batch = make_batch(
             plan,

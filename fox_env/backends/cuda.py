@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_metrics
+from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_market_table, make_metrics
 from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -150,12 +150,8 @@ class CudaBackend:
         self._faults = PinnedMemory(self._context, 4 * int(_layout.Fault.COUNT))
         self._fault_words = self._faults.array.data
         self._market_memory = [upload_market(market, self._index) for market in markets]
-        table = (_layout.TradedMarket * len(markets))(
-            *(
-                _layout.TradedMarket(own, *(memory.address for memory in memories), len(market))
-                for own, memories, market in zip(params, self._market_memory, markets, strict=True)
-            )
-        )
+        addresses = [[memory.address for memory in memories] for memories in self._market_memory]
+        table = make_market_table(params, addresses, markets)
         several = len(markets) > 1
         self._market_table = [upload(self._context, x) for x in (table, market_of)] if several else []
         self._batch = make_batch(
