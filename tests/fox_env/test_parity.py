@@ -24,12 +24,6 @@ def _levels() -> list[str]:
     return order[: order.index(here) + 1] if here in order else [here]
 
 
-@pytest.mark.parametrize("name", parity_rollout.CONFIGS)
-def test_the_cpu_repeats_the_committed_digests(name: str) -> None:
-    found = list(parity_rollout.digests("cpu", name, steps=2_000))
-    assert found == COMMITTED[name][:2]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", parity_rollout.CONFIGS)
 def test_the_cpu_repeats_all_committed_digests(name: str) -> None:
@@ -37,7 +31,7 @@ def test_the_cpu_repeats_all_committed_digests(name: str) -> None:
 
 
 @pytest.mark.parametrize("level", _levels())
-def test_every_cpu_level_gives_the_same_bits(level: str) -> None:
+def test_every_cpu_level_repeats_the_first_committed_digests(level: str) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import parity_rollout as p; from fox_env import _native;"
         "print(_native.cpu_level(), [list(p.digests('cpu', name, steps=1000)) for name in p.CONFIGS])"
