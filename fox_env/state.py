@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from fox_env.backends import Backend
 from fox_env.config import EnvConfig
 from fox_env.errors import ConfigError
+from fox_env.knobs import KNOBS, check_knob
 from fox_env.market import Market
 
-__all__ = ["market_words", "read_state", "write_state"]
+__all__ = ["read_state", "write_state"]
 
 
 def _names(backend: Backend) -> list[str]:
@@ -36,7 +37,7 @@ def _market_word(market: Market, units: tuple[float | None, ...]) -> int:
     return int.from_bytes(digest.digest()[:8], "little")
 
 
-def market_words(
+def _market_words(
     markets: Sequence[Market], market_of: NDArray[np.int32], config: EnvConfig
 ) -> NDArray[np.uint64]:
     """(N,) the word of each environment's market, of the lot, and of the stops and targets of the state's levels."""
@@ -44,30 +45,41 @@ def market_words(
     return np.array([_market_word(market, units) for market in markets], dtype=np.uint64)[market_of]
 
 
-def read_state(backend: Backend) -> dict[str, NDArray[Any]]:
-    """Accounts, random counters, knobs, trades (as bytes), metrics, last observation, after all enqueued work."""
+def read_state(
+    backend: Backend, markets: Sequence[Market], market_of: NDArray[np.int32], config: EnvConfig
+) -> dict[str, NDArray[Any]]:
+    """Accounts, random counters, knobs, trades (as bytes), metrics, last observation, after all enqueued work.
+
+    ``"markets"`` tells the markets that the accounts trade, of which ``market_of`` is the (N,) index.
+    """
     state = {name: backend.read(name) for name in _names(backend)}
     if "ledger" in state:
         state["ledger"] = state["ledger"].view(np.uint8)
-    return state
+    return {**state, "markets": _market_words(markets, market_of, config)}
 
 
 def write_state(
-    backend: Backend, state: Mapping[str, Any], bars: NDArray[np.int64], words: NDArray[np.uint64]
+    backend: Backend,
+    state: Mapping[str, Any],
+    markets: Sequence[Market],
+    market_of: NDArray[np.int32],
+    config: EnvConfig,
 ) -> None:
     """Load what :func:`read_state` took; a state that does not fit is refused before anything changes.
 
     Raises
     ------
     ConfigError
-        If an array is missing, has another dtype or shape, an account stands outside its market of ``bars`` (N,)
-        bars, or that is not the market of which ``words`` (N,) holds the word.
+        If an array is missing, has another dtype or shape, a knob lies outside its range, an account stands outside
+        its market, or that is another market.
     """
     for name in ("needs_reset", "markets"):
         if name not in state:
             raise ConfigError(f"this state has no {name!r}; it is not what state_dict() gives")
     arrays = {name: _checked(backend, name, state) for name in _names(backend)}
-    bar = arrays["state.bar"]
+    for knob, value in zip(KNOBS, arrays["knobs"], strict=True):
+        check_knob(knob, value, config)
+    bar, bars = arrays["state.bar"], np.array([len(market) for market in markets])[market_of]
     inside = (bar >= 0) & ((bar < bars - 1) | ((bar == bars - 1) & (arrays["state.done"] != 0)))
     if not inside.all():
         env = int(np.argmin(inside))
@@ -75,7 +87,7 @@ def write_state(
             f"an account of this state stands on bar {bar[env]}, which a market of {bars[env]} bars does not have; "
             "load it with the market it was taken with"
         )
-    taken = np.asarray(state["markets"])
+    taken, words = np.asarray(state["markets"]), _market_words(markets, market_of, config)
     if taken.shape != words.shape or (taken != words).any():
         raise ConfigError(
             "this state is of other markets, lots, stops or targets; load it with those it was taken with"

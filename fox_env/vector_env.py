@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fox_env import _layout
 from fox_env.actions import ActionReader, action_space
+from fox_env.allocation import allocate_batch
 from fox_env.arguments import (
     RENDER_FPS,
     RENDER_MODES,
@@ -26,29 +27,25 @@ from fox_env.arguments import (
     refuse_ended,
     refuse_faults,
 )
-from fox_env.backends import Backend, ClosedBackend, make_backend, resolve_backend
-from fox_env.backends.buffers import plan_buffers
+from fox_env.backends import Backend, ClosedBackend
 from fox_env.config import EnvConfig
 from fox_env.device_metrics import BatchMetrics, read_metrics, require_metrics
 from fox_env.errors import ActionError, FoxError
-from fox_env.info import LazyInfo, build_info, final_rows, info_fields
 from fox_env.knobs import KNOBS, check_knob, initial_knobs, with_physics_knobs
 from fox_env.market import Market
 from fox_env.markets import resolve_markets
-from fox_env.params import make_params, rules_in_use, seed_arrays
+from fox_env.params import seed_arrays
 from fox_env.render import Recorder
 from fox_env.rollout import Rollout, RolloutCollector
-from fox_env.state import market_words, read_state, write_state
-from fox_env.trades import default_capacity, trades_frame
+from fox_env.state import read_state, write_state
+from fox_env.step_values import StepReader, StepValues
+from fox_env.trades import trades_frame
 
 if TYPE_CHECKING:
     import polars as pl
     import torch
 
 __all__ = ["FoxFuturesVectorEnv"]
-
-_MAIN = ("obs", "reward", "terminated", "truncated")
-_MODES = {mode: _layout.AutoresetMode[mode.name] for mode in AutoresetMode}
 
 
 class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
@@ -172,34 +169,20 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         self._seed = seed
         self._needs_reset = True
         self._collector: RolloutCollector | None = None
-        capacity = (
-            default_capacity(num_envs, int(self._bars.max()), info_level)
-            if trade_capacity is None
-            else trade_capacity
-        )
-        self._fields = info_fields(info_level, self.config)
-        same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
-        plan = plan_buffers(
-            num_envs,
-            self._fields,
-            same_step=same_step,
-            final_info=info_level == "full",
-            final_masks=same_step and self._torch and bool(self._fields) and action_type == "branches",
-            counterfactual=self.config.counterfactual,
-            ledger_capacity=capacity,
-            metrics=metrics,
-        )
-        params = [make_params(m, self.config, _MODES[self.autoreset_mode]) for m in self.markets]
-        self._backend: Backend = make_backend(
-            resolve_backend(backend, torch_output=self._torch),
-            plan,
-            params,
+        self._backend: Backend = allocate_batch(
+            self.config,
             self.markets,
             self.market_of,
-            rules=rules_in_use(self.config, self.markets),
+            backend=backend,
             torch_output=self._torch,
+            autoreset_mode=self.autoreset_mode,
+            info_level=info_level,
+            action_type=action_type,
+            trade_capacity=trade_capacity,
+            metrics=metrics,
             threads=threads,
         )
+        self._reader = StepReader(self._backend.plan, copy=copy, torch_output=self._torch)
         self.device = self._backend.device
         self._actions = ActionReader(self._backend, self.single_action_space, self.config.validate_actions)
         self._knobs: dict[str, float] = {}
@@ -248,7 +231,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             super().reset(seed=int(np.atleast_1d(np.asarray(seed, dtype=object))[0]))
         self._backend.reset(mask, start, keys, streams)
         self._needs_reset = False
-        obs, *_, info = self._take(stepped=False)
+        obs, *_, info = self._values(stepped=False)
         return obs, info
 
     def step(self, actions: Any, conviction: Any | None = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -273,7 +256,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             the next call), and for a step before the first reset or, in DISABLED mode, after an end.
         """
         self._advance(actions, conviction)
-        return self._take(stepped=True)
+        return self._values(stepped=True)
 
     def _advance(self, actions: Any, conviction: Any | None = None) -> None:
         self._refuse_unready("step")
@@ -401,11 +384,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """The exact state as NumPy arrays by name: accounts, random counters, knobs, trades, metrics, observation."""
-        flags = {
-            "needs_reset": np.array([self._needs_reset]),
-            "markets": market_words(self.markets, self.market_of, self.config),
-        }
-        return {**read_state(self._backend), **flags}
+        state = read_state(self._backend, self.markets, self.market_of, self.config)
+        return {**state, "needs_reset": np.array([self._needs_reset])}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state_dict`` was taken, in any autoreset mode and on any backend.
@@ -415,14 +395,9 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         ConfigError
             If the state is of another batch or market: the first array that is missing or does not fit.
         """
-        given = np.asarray(state["knobs"]).ravel() if "knobs" in state else np.zeros(0)
-        if len(given) == len(self._knobs):
-            for knob, value in zip(self._knobs, given, strict=True):
-                check_knob(knob, value, self.config)
-        write_state(self._backend, state, self._bars, market_words(self.markets, self.market_of, self.config))
+        write_state(self._backend, state, self.markets, self.market_of, self.config)
         self._needs_reset = bool(np.asarray(state["needs_reset"]).any())
-        for knob, value in zip(self._knobs, np.asarray(state["knobs"]), strict=True):
-            self._knobs[knob] = float(value)
+        self._knobs = dict(zip(KNOBS, np.asarray(state["knobs"]).tolist(), strict=True))
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -463,25 +438,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             keeps_trades="ledger" in self._backend.plan.slots,
         )
 
-    def _take(self, *, stepped: bool) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Observation, reward, both flags and info: the caller's own where ``copy`` asks for it."""
-        backend = self._backend
-        live = backend.outputs()
-        obs, reward, terminated, truncated = (self._own(live[name]) for name in _MAIN)
-        final_obs = ended = None
-        if stepped and "final_obs" in live:
-            ended = terminated | truncated
-            final_obs = self._own(live["final_obs"]) if self._torch else final_rows(live["final_obs"], ended)
-        info: dict[str, Any] = {}
-        if self._fields or final_obs is not None or self.config.counterfactual:
-            fields = backend.copy_info() if self._copy else backend.outputs
-            masks = self._own(live["final_masks"]) if stepped and "final_masks" in live else None
-            info = LazyInfo(lambda: build_info(fields(), terminated, ended, final_obs, masks))
+    def _values(self, *, stepped: bool) -> StepValues:
+        values = self._reader.read(self._backend, stepped=stepped)
         if self._recorder is not None:
-            self._recorder.record(info)
-        return obs, reward, terminated, truncated, info
-
-    def _own(self, values: Any) -> Any:
-        if not self._copy:
-            return values
-        return values.clone() if self._torch else values.copy()
+            self._recorder.record(values[-1])
+        return values
