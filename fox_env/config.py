@@ -84,7 +84,8 @@ class EnvConfig:
     risk_atr: float = 2.0
     """ATR multiples that count as one R where no stop is set."""
     risk_unit: float | None = None
-    """Money: the unit of the risk reward; None computes risk_atr * mean ATR * L * tick value from the market's bars."""
+    """Money: the unit U of the risk and the trade reward; None: risk_atr * mean ATR * L * tick value of the
+    market's bars."""
     flat_at_session_end: bool = False
     """Close the position at the close of a session's last bar, at market cost."""
     min_hold_bars: int = 0
@@ -132,6 +133,7 @@ class EnvConfig:
         object.__setattr__(self, "reward_weights", self._numbers("reward_weights", 5))
         self._check_exits()
         self._check_numbers()
+        self._check_counts()
         self._check_choices()
         self._check_lots()
         if self.reward == "trade":
@@ -185,7 +187,6 @@ class EnvConfig:
             "risk_atr",
             "reward_scale",
             "gain_cap",
-            "early_exit_bars",
         )
         at_least_zero = (
             "half_spread_ticks", "impact_coef", "fee_per_side", "fee_rate", "path_band", "carry_price", "floor_penalty",
@@ -194,7 +195,9 @@ class EnvConfig:
             "capital_floor", "queue_prob", "exploration_scale", "shaping_scale", "kelly_floor", "kelly_safety",
         )  # fmt: skip
         optional = ("fee_per_side", "fee_rate", "maker_fee", "risk_unit")
-        for name in dict.fromkeys((*above_zero, *at_least_zero, *fractions, *optional, "loss_cap")):
+        for name in dict.fromkeys(
+            (*above_zero, *at_least_zero, *fractions, *optional, "loss_cap", "early_exit_bars")
+        ):
             value = getattr(self, name)
             if name in optional and value is None:
                 continue
@@ -212,6 +215,10 @@ class EnvConfig:
             raise ConfigError(f"EnvConfig.loss_cap={self.loss_cap!r} must be below 0")
         if self.early_exit_bars < 1:
             raise ConfigError(f"EnvConfig.early_exit_bars={self.early_exit_bars!r} must be at least 1")
+        if self.saboteur[0] > self.saboteur[1]:
+            raise ConfigError(f"EnvConfig.saboteur={self.saboteur!r} must be (low, high) with low <= high")
+
+    def _check_counts(self) -> None:
         if not _is_integer(self.latency_bars) or self.latency_bars not in (0, 1):
             raise ConfigError(f"EnvConfig.latency_bars={self.latency_bars!r} must be 0 or 1")
         if not _is_integer(self.min_hold_bars) or not 0 <= self.min_hold_bars < 2**30:
@@ -225,8 +232,6 @@ class EnvConfig:
         for name in ("horizon", "latency_bars", "min_hold_bars"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))
-        if self.saboteur[0] > self.saboteur[1]:
-            raise ConfigError(f"EnvConfig.saboteur={self.saboteur!r} must be (low, high) with low <= high")
 
     def _check_sizes(self, name: str, *values: float) -> None:
         """Refuse sizes whose products would overflow or vanish in the account's arithmetic."""

@@ -52,7 +52,7 @@ class BDQAgent:
         Settings; the defaults when None.
     env_config : EnvConfig, optional
         Trading rules the agent was trained for; those of the environment when one is given, with the present values of
-        its physics knobs and the unit of the risk reward that its market gives.
+        its physics knobs and the risk unit that its market gives.
     """
 
     name: ClassVar[str] = "bdq"
