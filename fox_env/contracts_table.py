@@ -33,13 +33,17 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ("---",) * len(header), *rows))
 
 
+def _fees(each: float | None, rate: float | None) -> str:
+    """Money a contract and basis points of the notional, those that are charged."""
+    parts = [f"{each:g}"] if each else []
+    parts += [f"{rate * 1e4:g} bp"] if rate else []
+    return " + ".join(parts)
+
+
 def _terms(spec: ContractSpec, sources: list[str]) -> tuple[str, ...]:
-    fees = [f"{spec.fee_per_side:g}"] if spec.fee_per_side else []
-    fees += [f"{spec.fee_rate * 1e4:g} bp"] if spec.fee_rate else []
+    fees = _fees(spec.fee_per_side, spec.fee_rate)
     if spec.closes_today_apart:
-        today = [f"{spec.close_today_fee:g}"] if spec.close_today_fee else []
-        today += [f"{spec.close_today_rate * 1e4:g} bp"] if spec.close_today_rate else []
-        fees += [f"({' + '.join(today)} closing the same day)"]
+        fees += f" ({_fees(spec.close_today_fee, spec.close_today_rate) or 0} closing the same day)"
     margins = [
         f"{margin:,.10g}" if margin else "none" for margin in (spec.initial_margin, spec.maintenance_margin)
     ]
@@ -49,7 +53,7 @@ def _terms(spec: ContractSpec, sources: list[str]) -> tuple[str, ...]:
         spec.exchange,
         f"{spec.tick_size:.9f}".rstrip("0").rstrip("."),
         f"{spec.tick_value:.10g} {spec.currency}",
-        " + ".join(fees).replace(" + (", " ("),
+        fees,
         *margins,
         f"{spec.margin_date} ({sources.index(spec.source) + 1})" if spec.source else "",
     )
