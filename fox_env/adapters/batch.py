@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
@@ -11,7 +11,7 @@ from fox_env import _layout
 from fox_env.errors import ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
-__all__ = ["adapted_batch", "read_info_keys"]
+__all__ = ["adapted_batch", "read_info_keys", "refuse_part", "set_batch_knob"]
 
 
 def read_info_keys(info_keys: Iterable[str]) -> tuple[str, ...]:
@@ -82,3 +82,33 @@ def adapted_batch(
                 f"info_keys names {name!r}, which this environment leaves out; use info_level='full'"
             )
     return env
+
+
+def refuse_part(what: str, env: FoxFuturesVectorEnv, chosen: Sequence[int], argument: str) -> None:
+    """Refuse what acts on the whole batch for a part of it.
+
+    Raises
+    ------
+    ConfigError
+        If ``chosen``, the indices that the library's ``argument`` names, are not those of all accounts.
+    """
+    if sorted(chosen) != list(range(env.num_envs)):
+        raise ConfigError(f"{what} acts on all {env.num_envs} accounts; leave {argument} out")
+
+
+def set_batch_knob(
+    env: FoxFuturesVectorEnv, name: str, value: Any, chosen: Sequence[int], argument: str
+) -> None:
+    """Set a knob where a library sets an attribute of some of its environments.
+
+    Raises
+    ------
+    ConfigError
+        For any other attribute, which the accounts would not heed, and for a part of the batch.
+    """
+    if name not in env.knobs:
+        raise ConfigError(
+            f"{name!r} is fixed once the batch is made; make a new one, or set a knob ({', '.join(env.knobs)})"
+        )
+    refuse_part(f"the knob {name!r}", env, chosen, argument)
+    env.set_knob(name, value)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.adapters.batch import adapted_batch, read_info_keys
+from fox_env.adapters.batch import adapted_batch, read_info_keys, refuse_part, set_batch_knob
 from fox_env.errors import ActionError, ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
@@ -154,13 +154,7 @@ class FoxVecEnv(VecEnv):
         ConfigError
             For any other attribute, which the accounts would not heed, and for a part of the batch.
         """
-        if attr_name not in self.env.knobs:
-            raise ConfigError(
-                f"{attr_name!r} is fixed once the batch is made; make a new one, or set a knob "
-                f"({', '.join(self.env.knobs)})"
-            )
-        self._whole_batch(f"the knob {attr_name!r}", indices)
-        self.env.set_knob(attr_name, value)
+        set_batch_knob(self.env, attr_name, value, list(self._get_indices(indices)), "indices")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
@@ -182,10 +176,10 @@ class FoxVecEnv(VecEnv):
             raise ConfigError(
                 f"env_method({method_name!r}) would pass the VecEnv by; call its own {method_name}()"
             )
-        if method_name not in _DEALT:
-            self._whole_batch(f"{method_name}()", indices)
-        result = getattr(self.env, method_name)(*method_args, **method_kwargs)
         chosen = list(self._get_indices(indices))
+        if method_name not in _DEALT:
+            refuse_part(f"{method_name}()", self.env, chosen, "indices")
+        result = getattr(self.env, method_name)(*method_args, **method_kwargs)
         if method_name in _DEALT and result is not None:
             return [result[i] for i in chosen]
         return [result] * len(chosen)
@@ -221,7 +215,3 @@ class FoxVecEnv(VecEnv):
                 if happened:
                     one[key] = value
         return out
-
-    def _whole_batch(self, what: str, indices: VecEnvIndices) -> None:
-        if sorted(self._get_indices(indices)) != list(range(self.num_envs)):
-            raise ConfigError(f"{what} acts on all {self.num_envs} accounts; leave indices out")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.adapters.batch import adapted_batch, read_info_keys
+from fox_env.adapters.batch import adapted_batch, read_info_keys, set_batch_knob
 from fox_env.errors import ActionError, ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
@@ -200,13 +200,7 @@ class FoxTianshouEnv(BaseVectorEnv):  # type: ignore[misc, unused-ignore]  # a c
         ConfigError
             For any other attribute, which the accounts would not heed, and for a part of the batch.
         """
-        if key not in self.env.knobs:
-            raise ConfigError(
-                f"{key!r} is fixed once the batch is made; make a new one, or set a knob ({', '.join(self.env.knobs)})"
-            )
-        if sorted(self._ids(id)) != list(range(self.env_num)):
-            raise ConfigError(f"the knob {key!r} acts on all {self.env_num} accounts; leave id out")
-        self.env.set_knob(key, value)
+        set_batch_knob(self.env, key, value, self._ids(id).tolist(), "id")
 
     # ---- helpers -----------------------------------------------------------------------------------------------
 
