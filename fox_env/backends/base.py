@@ -1,4 +1,4 @@
-"""What an environment needs of a backend: arrays by name, and the four calls of the physics."""
+"""What an environment needs of a backend: arrays by name, and the calls of the physics."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ __all__ = [
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 COMPILED_RULES = tuple(int(rules) for rules in (_layout.Rules.NONE, _layout.Rules.EXITS, _layout.Rules.ALL))
+"""``Rules`` bits that are compiled without a GPU: the plain step, the one with exits, and the one with every rule."""
 
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 
