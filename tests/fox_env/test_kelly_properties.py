@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from physics_play import ENVS, FUZZ, account, actions_for, rollout, seeds, walk_market
-from physics_scenario import BUY, CLOSE, FREE, make_account, make_market, play
+from physics_scenario import BUY, CLOSE, FLAT, FREE, HOLD, make_account, make_market, play
 
 from fox_env._layout import OrderStatus
 
@@ -58,7 +58,7 @@ def test_positions_are_whole_lots_from_one_to_the_limit(options: dict[str, Any],
     np.testing.assert_array_equal(held, lot * np.rint(held / lot))
     assert (held <= most).all()
     began = steps["terminated"][:-1] | steps["truncated"][:-1]
-    asked = (actions[..., 0] != 1) & (actions[..., 0] != 3) & (steps["position"][:-1] == 0) & ~began
+    asked = ~np.isin(actions[..., 0], (HOLD, FLAT)) & (steps["position"][:-1] == 0) & ~began
     assert asked.sum() > ENVS
     assert (np.abs(steps["fill_quantity"][1:])[asked] >= lot).all()
 
@@ -74,7 +74,7 @@ def test_the_cap_never_takes_a_position_away(options: dict[str, Any], seed: int)
     before, after = steps["position"][:-1], steps["position"][1:]
     began = steps["terminated"][:-1] | steps["truncated"][:-1]
     same_side = np.sign(before) == np.choose(actions[..., 0], [-1, 0, 1, 9])
-    kept = (before != 0) & ~began & (same_side | (actions[..., 0] == 1))
+    kept = (before != 0) & ~began & (same_side | (actions[..., 0] == HOLD))
     assert (np.abs(after) >= np.abs(before))[kept].all() and kept.sum() > ENVS
 
 

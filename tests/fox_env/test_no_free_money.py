@@ -73,9 +73,8 @@ def plans_with(order: OrderType) -> NDArray[np.bool_]:
 
 def check(market: Market) -> None:
     """At most 3 standard errors above nothing: of 54 plans without an edge, one in 14 markets would fail by luck."""
-    for (
-        exits
-    ) in EXITS:  # with the half-spread: where a path jumps over a stop, the bar does not tell by how much
+    # With the half-spread: where a path jumps over a stop, the bar does not tell by how much.
+    for exits in EXITS:
         score = scores(profits(market, **{**FREE, "half_spread_ticks": 0.5}, **exits))
         assert score.max() < 3.0, (exits, PLANS[int(score.argmax())])
     for options in ({}, FREE, {**FREE, "queue_prob": 1.0}):

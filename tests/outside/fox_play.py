@@ -12,11 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from fox_env import Bars, ContractSpec, EnvConfig, FoxFuturesVectorEnv, Market, synthetic
+from fox_env._layout import Direction
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "6EH4_1min_202401.csv.gz"
 BARS = 1000
 CENT = 0.005
-HOLD, FLAT = 1, 3
+HOLD, FLAT = int(Direction.HOLD), int(Direction.FLAT)
 COLUMNS = ("position", "fill_quantity", "fill_price", "equity", "fees")
 
 
