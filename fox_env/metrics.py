@@ -14,6 +14,19 @@ from fox_env.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import polars as pl
 
+__all__ = [
+    "COUNTS",
+    "ReturnSums",
+    "TradeSums",
+    "drawdowns",
+    "explain",
+    "normalised_entropy",
+    "plain",
+    "return_figures",
+    "summary",
+    "trade_figures",
+]
+
 Float = NDArray[np.float64]
 
 _ROUNDING = 1e-14
@@ -165,7 +178,7 @@ def plain(figures: dict[str, Float]) -> dict[str, int | float]:
     }
 
 
-def ratio(numerator: Float, denominator: Float) -> Float:
+def _ratio(numerator: Float, denominator: Float) -> Float:
     """Divide; 0/0 is 0 and anything else over 0, or too near to it, is NaN."""
     with np.errstate(all="ignore"):
         quotient = np.divide(numerator, denominator)
@@ -184,9 +197,9 @@ def return_figures(sums: ReturnSums, bars_per_year: Float) -> dict[str, Float]:
         "total_return": sums.growth - 1.0,
         "cagr": cagr,
         "volatility": np.where(bars < 2, math.nan, deviation * root),
-        "sharpe": ratio(sums.mean * root, deviation),
-        "sortino": ratio(sums.mean * root, downside),
-        "calmar": ratio(cagr, -sums.drawdown),
+        "sharpe": _ratio(sums.mean * root, deviation),
+        "sortino": _ratio(sums.mean * root, downside),
+        "calmar": _ratio(cagr, -sums.drawdown),
         "max_drawdown": sums.drawdown,
         "max_drawdown_bars": sums.drawdown_bars,
     }
@@ -195,7 +208,7 @@ def return_figures(sums: ReturnSums, bars_per_year: Float) -> dict[str, Float]:
 def trade_figures(sums: TradeSums) -> dict[str, Float]:
     """The figures of closed trades that :func:`summary` defines, for every entry of the sums."""
     trades = np.where(sums.trades > 0, sums.trades, math.nan)
-    factor = np.where(sums.losses > 0, ratio(sums.gains, sums.losses), math.nan)
+    factor = np.where(sums.losses > 0, _ratio(sums.gains, sums.losses), math.nan)
     return {
         "n_trades": sums.trades,
         "win_rate": sums.wins / trades,
@@ -268,18 +281,18 @@ def _return_sums(returns: Float) -> ReturnSums:
     below = equity / np.maximum.accumulate(equity) - 1.0
     mean = returns.mean() if returns.size else np.float64(0.0)
     lost = np.minimum(returns, 0.0)
-    numbers = (
-        returns.size,
-        returns.size,
-        mean,
-        ((returns - mean) ** 2).sum(),
-        np.abs(returns).max(initial=0.0),
-        (lost**2).sum(),
-        equity[-1],
-        below.min(),
-        _longest_run(below < 0),
-    )
-    return ReturnSums(*(np.asarray(number, dtype=np.float64) for number in numbers))
+    sums = {
+        "bars": returns.size,
+        "span": returns.size,
+        "mean": mean,
+        "squares": ((returns - mean) ** 2).sum(),
+        "largest": np.abs(returns).max(initial=0.0),
+        "downside": (lost**2).sum(),
+        "growth": equity[-1],
+        "drawdown": below.min(),
+        "drawdown_bars": _longest_run(below < 0),
+    }
+    return ReturnSums(**{name: np.asarray(value, dtype=np.float64) for name, value in sums.items()})
 
 
 def _cagr(growth: Float, bars: Float, bars_per_year: Float) -> Float:
@@ -302,14 +315,14 @@ def _trade_sums(trades: pl.DataFrame) -> TradeSums:
         raise DataError(f"trades lack the column {missing[0]!r}; pass the frame of env.trades().")
     pnl, trade_return, r, bars = (trades[name].to_numpy().astype(np.float64) for name in columns)
     known = r[np.isfinite(r)]
-    numbers = (
-        pnl.size,
-        np.count_nonzero(pnl > 0),
-        pnl[pnl > 0].sum(),
-        -pnl[pnl < 0].sum(),
-        known.size,
-        known.sum(),
-        trade_return.sum(),
-        bars.sum(),
-    )
-    return TradeSums(*(np.asarray(number, dtype=np.float64) for number in numbers))
+    sums = {
+        "trades": pnl.size,
+        "wins": np.count_nonzero(pnl > 0),
+        "gains": pnl[pnl > 0].sum(),
+        "losses": -pnl[pnl < 0].sum(),
+        "known_r": known.size,
+        "r": known.sum(),
+        "trade_return": trade_return.sum(),
+        "bars": bars.sum(),
+    }
+    return TradeSums(**{name: np.asarray(value, dtype=np.float64) for name, value in sums.items()})
