@@ -279,6 +279,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             self._recorder = cast("Recorder", ClosedBackend())
         self._backend.close()
         self._backend = cast("Backend", ClosedBackend())
+        self._actions = cast("ActionReader", ClosedBackend())  # the reader keeps the backend
 
     def render(self) -> tuple[Any, ...] | None:
         """One text or picture an environment, by ``render_mode``; None for "human", which shows every step itself."""

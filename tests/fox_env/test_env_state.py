@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,13 @@ class TestCopies:
         for use in uses:
             with pytest.raises(FoxError, match="this environment is closed"):
                 use()
+
+    def test_closing_frees_the_memory_of_a_batch_that_is_still_held(self) -> None:
+        env = make(2)
+        env.reset(seed=0)
+        held = weakref.ref(env.outputs["obs"])
+        env.close()
+        assert env.closed and held() is None
 
 
 class TestRegistration:
