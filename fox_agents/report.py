@@ -39,9 +39,9 @@ _WIDTH, _HEIGHT, _POINTS = 900, 320, 900
 def comparison_table(results: Sequence["EvaluationResult"], title: str) -> Table:
     """Agents by metrics; the caption says how the ratios are annualised."""
     table = Table(title=title, caption=_caption(results))
-    table.add_column("agent", no_wrap=True)
+    table.add_column("agent", overflow="fold")
     for _, heading, _ in _COLUMNS:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         table.add_row(result.agent, *_cells(result))
     return table
@@ -55,9 +55,9 @@ def orders_table(results: Sequence["EvaluationResult"]) -> Table:
         if any(result.executed["order_status"][status] for result in results)
     ]
     table = Table(title="Executed orders and the fate of every step's order", caption="counts of steps")
-    table.add_column("agent", no_wrap=True)
+    table.add_column("agent", overflow="fold")
     for heading in (*(f"filled {d}" for d in _FILLED), *(_FATES.get(s, s) for s in statuses)):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         fills, fates = result.executed["direction"], result.executed["order_status"]
         cells = [*(fills[d] for d in _FILLED), *(fates[s] for s in statuses)]

@@ -40,9 +40,12 @@ def check_arguments(
     render_mode: str | None,
     trade_capacity: int | None,
     threads: int | None,
+    metrics: bool,
 ) -> None:
     """Refuse arguments that no environment can have."""
     check_whole("num_envs", num_envs, 1)
+    if not isinstance(metrics, bool):
+        raise ConfigError(f"metrics={metrics!r} must be True or False")
     if trade_capacity is not None:
         check_whole("trade_capacity", trade_capacity, 0)
     if threads is not None:

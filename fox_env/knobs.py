@@ -84,7 +84,7 @@ def check_knob(name: str, value: Any, config: EnvConfig) -> float:
     allowed = KNOBS[name]
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not number or not allowed.low <= value <= allowed.high:
-        raise ConfigError(f"knob {name}={value!r} must lie between {allowed.low:g} and {allowed.high:g}")
+        raise ConfigError(f"knob {name}={value!r} must be a number from {allowed.low:g} to {allowed.high:g}")
     if name.startswith("trail_") and value > 0 and not config.has_exits:
         raise ConfigError(
             f"knob {name}={value!r}: this environment was made without stops; make it with trail_atr=(short, long)"

@@ -175,9 +175,9 @@ class RolloutCollector:
         if isinstance(names, str):
             raise ConfigError(f"info={names!r} must be a sequence of names; use info=({names!r},)")
         known = {
-            slot.removeprefix("info."): slot
+            slot.removeprefix("info.").replace("counterfactual.", "counterfactual_"): slot
             for slot in self._outputs
-            if slot.startswith("info.") or slot in ("final_obs", "final_masks")
+            if slot.startswith(("info.", "counterfactual.")) or slot in ("final_obs", "final_masks")
         }
         for name in names:
             if name not in known:

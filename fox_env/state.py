@@ -73,12 +73,14 @@ def write_state(
         If an array is missing, has another dtype or shape, a knob lies outside its range, an account stands outside
         its market, or that is another market.
     """
+    if not isinstance(state, Mapping):
+        raise ConfigError(f"a state is what state_dict() gives, not {type(state).__name__}")
     for name in ("needs_reset", "markets"):
         if name not in state:
             raise ConfigError(f"this state has no {name!r}; it is not what state_dict() gives")
     arrays = {name: _checked(backend, name, state) for name in _names(backend)}
     for knob, value in zip(KNOBS, arrays["knobs"], strict=True):
-        check_knob(knob, value, config)
+        check_knob(knob, float(value), config)
     bar, bars = arrays["state.bar"], np.array([len(market) for market in markets])[market_of]
     inside = (bar >= 0) & ((bar < bars - 1) | ((bar == bars - 1) & (arrays["state.done"] != 0)))
     if not inside.all():

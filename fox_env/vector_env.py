@@ -145,7 +145,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
             key: value for key, value in locals().items() if key not in ("self", "options", "__class__")
         }
         self._arguments.update(options)
-        check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads)
+        check_arguments(num_envs, output, info_level, render_mode, trade_capacity, threads, metrics)
         self.num_envs = int(num_envs)
         self.markets, self.market_of = resolve_markets(
             market, markets, market_of, contract, read_hints, num_envs

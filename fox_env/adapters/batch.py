@@ -22,6 +22,10 @@ def read_info_keys(info_keys: Iterable[str]) -> tuple[str, ...]:
     ConfigError
         For a name that is none.
     """
+    if isinstance(info_keys, str):
+        raise ConfigError(
+            f"info_keys={info_keys!r} must be a sequence of names; use info_keys=({info_keys!r},)"
+        )
     names = tuple(info_keys)
     for name in names:
         if name not in _layout.INFO_FIELDS:

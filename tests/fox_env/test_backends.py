@@ -19,7 +19,7 @@ from fox_env.backends.buffers import plan_buffers
 from fox_env.backends.cuda import gpu_problem
 from fox_env.params import seed_arrays, seed_key
 
-MOST_SPILLED = 16
+MOST_SPILLED = 96
 """Bytes that a thread of any kernel may spill, stores and loads together."""
 
 

@@ -81,6 +81,15 @@ def test_an_account_that_waits_for_its_reset_has_none() -> None:
     assert not info["counterfactual_reward"].any() and not info["counterfactual_truncated"].any()
 
 
+def test_a_rollout_collects_them() -> None:
+    torch = pytest.importorskip("torch")
+    env = make(3, counterfactual=True, output="torch", autoreset_mode=AutoresetMode.SAME_STEP)
+    env.reset(seed=0)
+    actions = torch.from_numpy(random_actions(3, 1)[0])
+    rollout = env.rollout(lambda obs: actions, 4, info=("counterfactual_reward",))
+    assert rollout.info["counterfactual_reward"].shape == (4, 3, 8)
+
+
 def test_a_reset_leaves_none() -> None:
     env = make(2, counterfactual=True)
     env.reset(seed=0)

@@ -74,6 +74,7 @@ class TestSpaces:
         "arguments",
         [
             {"num_envs": 0},
+            {"metrics": "no"},
             {"num_envs": 2.0},
             {"num_envs": 2**31},
             {"num_envs": True},
