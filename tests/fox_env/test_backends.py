@@ -200,10 +200,10 @@ class TestNvrtc:
         assert source.count("static_assert(sizeof(") == len(_layout.STRUCTURES)
 
     @pytest.mark.parametrize("rules", nvrtc.COMPILED_RULES)
-    @pytest.mark.parametrize("arch", nvrtc.ARCHITECTURES)
-    def test_every_kernel_compiles_and_hardly_spills(self, arch: str, rules: int) -> None:
+    def test_every_kernel_compiles_and_hardly_spills(self, rules: int) -> None:
+        """For one architecture; `make kernels` compiles for all."""
         pytest.importorskip("cuda.core")
-        found = {use.kernel: use for use in nvrtc.kernel_use(arch, rules)}
+        found = {use.kernel: use for use in nvrtc.kernel_use("sm_90", rules)}
         batch = {
             "fox_step",
             "fox_step_quiet",
