@@ -32,7 +32,7 @@ _NON_NEGATIVE = ("fee_per_side", "fee_rate", "initial_margin", "maintenance_marg
 _OPTIONAL_NON_NEGATIVE = (
     "close_today_fee", "close_today_rate", "day_initial_margin", "day_maintenance_margin",
 )  # fmt: skip
-_LARGEST = 1e12
+_LARGEST = 1e15
 _TEXT = ("symbol", "currency", "timezone", "session")
 _OPTIONAL_TEXT = ("name", "exchange", "months", "expiry", "margin_date", "source")
 _NUMBERED_NAMES = frozenset(("SHFE", "INE", "DCE", "CZCE", "CFFEX", "GFEX"))
