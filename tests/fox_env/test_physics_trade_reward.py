@@ -180,7 +180,6 @@ def test_event_reward_alone_favours_a_discounted_loss() -> None:
         rewards = [step["reward"] for step in play(env, [BUY, *[KEEP] * held, CLOSE, *[KEEP] * (23 - held)])]
         returns.append(float(np.dot(discount, rewards)))
     assert returns[0] < returns[1] < 0
-    assert EnvConfig().reward == "return"
 
 
 def test_caps_pay_for_holding_losers_beyond_them() -> None:
