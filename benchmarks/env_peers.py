@@ -28,7 +28,7 @@ from env_throughput import (
     stepper,
 )
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
-from harness import ROOT, arguments, print_table, write_json
+from harness import ROOT, arguments, print_table, single_stepper, write_json
 from numpy.typing import NDArray
 
 import fox_env
@@ -99,19 +99,6 @@ def fox(market: Market, sizes: tuple[int, ...]) -> Iterator[Contestant]:
 
 
 # ---- the peers -----------------------------------------------------------------------------------------------
-
-
-def single_stepper(env: gym.Env[Any, Any], actions: list[Any]) -> Callable[[], None]:
-    """One reading's worth of steps of a single environment, with its resets."""
-    env.reset(seed=0)
-
-    def work() -> None:
-        for action in actions:
-            _, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                env.reset()
-
-    return work
 
 
 def vector_stepper(env: VectorEnv[Any, Any, Any], actions: list[Any]) -> Callable[[], None]:

@@ -17,6 +17,7 @@ from harness import (
     host_seconds,
     launch_seconds,
     print_table,
+    single_stepper,
     write_json,
 )
 
@@ -172,15 +173,7 @@ def single_env_rows(repeats: int) -> list[dict[str, Any]]:
     env = gym.make("Fox-Futures-v0", backend="cpu")
     rng = np.random.default_rng(2)
     actions = np.stack([rng.integers(0, k, 1000) for k in _layout.ACTION_BRANCHES], axis=1)
-    env.reset(seed=0)
-
-    def work() -> None:
-        for action in actions:
-            _, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                env.reset()
-
-    seconds = host_seconds(work, repeats) / len(actions)
+    seconds = host_seconds(single_stepper(env, list(actions)), repeats) / len(actions)
     env.close()
     return [{"envs": 1, "us_per_step": 1e6 * seconds, "env_steps_per_s": 1 / seconds}]
 

@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
@@ -34,6 +37,19 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes, few repetitions")
     parser.add_argument("--out", type=Path, help="JSON file (default: runs/benchmarks/NAME.json)")
     return parser
+
+
+def single_stepper(env: "gym.Env[Any, Any]", actions: list[Any]) -> Callable[[], None]:
+    """One reading's worth of steps of a single environment, with its resets."""
+    env.reset(seed=0)
+
+    def work() -> None:
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+
+    return work
 
 
 def cuda_present() -> bool:
