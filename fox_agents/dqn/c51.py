@@ -1,4 +1,4 @@
-"""The categorical return distribution (C51): projection of the Bellman target and its cross-entropy.
+"""The categorical return distribution (C51): supports, projection of the Bellman target, cross-entropy.
 
 Source: Bellemare, Dabney and Munos, "A Distributional Perspective on Reinforcement Learning" (2017).
 """
@@ -6,7 +6,12 @@ Source: Bellemare, Dabney and Munos, "A Distributional Perspective on Reinforcem
 import torch
 from torch import Tensor
 
-__all__ = ["cross_entropy", "project", "support_atoms"]
+from fox_agents.dqn.graphs import materialised
+
+__all__ = ["cross_entropy", "project", "support", "support_atoms"]
+
+_WRITTEN_OUT = 128  # most atoms whose sum is written out for the compiler
+_ROWS = 4096  # distributions projected at once: two buffers of 43 MB at 51 atoms
 
 
 def support_atoms(v_min: float, v_max: float, atoms: int, device: torch.device | str = "cpu") -> Tensor:
@@ -14,38 +19,118 @@ def support_atoms(v_min: float, v_max: float, atoms: int, device: torch.device |
     return torch.linspace(v_min, v_max, atoms, dtype=torch.float32, device=device)
 
 
-def project(probabilities: Tensor, reward: Tensor, discount: Tensor, support: Tensor) -> Tensor:
-    """Distribution of ``reward + discount * Z`` on the atoms of Z.
-
-    Every shifted atom shares its probability between its two neighbours with the weight
-    ``max(0, 1 - |shifted - atom| / spacing)``. In this form an atom that lands exactly on another keeps all
-    of its probability, and no scatter-add is needed, whose order of summation would differ from run to run on
-    a GPU.
+def support(low: Tensor, high: Tensor, atoms: int, power: Tensor | None = None) -> Tensor:
+    """Atoms between ``low`` and ``high``, which are the first and the last exactly.
 
     Parameters
     ----------
-    probabilities : Tensor
-        (B, atoms) distribution of the return after the last reward.
-    reward : Tensor
-        (B,) discounted sum of the rewards up to there.
-    discount : Tensor
-        (B,) factor of the bootstrap; 0 after a termination, not after a truncation.
-    support : Tensor
-        (atoms,) equally spaced atoms.
+    low, high : Tensor
+        (branches,) float32 ends.
+    atoms : int
+        Atoms of each branch, at least 2.
+    power : Tensor, optional
+        (branches,) positive; position s in [-1, 1] is moved to ``sign(s) |s|^power``, so that a power above 1
+        puts the atoms closer together at the middle. None or 1: even spacing.
 
     Returns
     -------
     Tensor
-        (B, atoms), each row with the sum of its input row.
+        (branches, atoms), increasing.
     """
-    last = support.numel() - 1
-    spacing = (support[-1] - support[0]) / last
-    shifted = (
-        reward[:, None] + discount[:, None] * support - support[0]
-    ) / spacing  # in steps from the first atom
-    steps = torch.arange(last + 1, dtype=support.dtype, device=support.device)
-    weight = (1.0 - (shifted.clamp(0.0, last)[:, :, None] - steps).abs()).clamp(min=0.0)
-    return torch.bmm(probabilities[:, None, :], weight)[:, 0, :]
+    place = torch.arange(atoms, dtype=low.dtype, device=low.device) / (atoms - 1)
+    if power is None:
+        return torch.lerp(low[:, None], high[:, None], place)
+    signed = 2.0 * place - 1.0
+    return torch.lerp(low[:, None], high[:, None], 0.5 + 0.5 * signed.sign() * signed.abs() ** power[:, None])
+
+
+@torch.no_grad()
+def project(
+    probabilities: Tensor, reward: Tensor, discount: Tensor, support: Tensor, onto: Tensor | None = None
+) -> Tensor:
+    """Distribution of ``reward + discount * Z`` on given atoms.
+
+    A shifted atom x, clamped between the ends, gives target atom z_j the share
+    ``max(0, min((x - z_{j-1}) / (z_j - z_{j-1}), (z_{j+1} - x) / (z_{j+1} - z_j)))``, so that its two
+    neighbours hold all of its probability at its own mean. In this form an atom that lands exactly on another
+    keeps all of its probability, and no scatter-add is needed, whose order of summation would differ from run
+    to run on a GPU. The leading dimensions ``...`` of all arguments are broadcast together. The result is a
+    target: no gradient flows through it.
+
+    Parameters
+    ----------
+    probabilities : Tensor
+        (..., atoms) distribution of the return after the last reward.
+    reward : Tensor
+        (...) discounted sum of the rewards up to there.
+    discount : Tensor
+        (...) factor of the bootstrap; 0 after a termination, not after a truncation.
+    support : Tensor
+        (..., atoms) increasing atoms of ``probabilities``.
+    onto : Tensor, optional
+        (..., target atoms) increasing atoms of the result, at least 2; none: ``support``.
+
+    Returns
+    -------
+    Tensor
+        (..., target atoms), each row with the sum of its input row.
+    """
+    onto = support if onto is None else onto
+    shifted = reward[..., None] + discount[..., None] * support
+    if torch.compiler.is_compiling() and support.shape[-1] <= _WRITTEN_OUT:
+        return _project_joined(probabilities, shifted, onto)
+    shapes = (tensor.shape[:-1] for tensor in (shifted, probabilities, onto))
+    leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    rows = (torch.split(_as_rows(tensor, leading), _ROWS) for tensor in (probabilities, shifted, onto))
+    parts = [_project_rows(*part) for part in zip(*rows, strict=True)]
+    return torch.cat(parts).view(*leading, onto.shape[-1])
+
+
+def _as_rows(tensor: Tensor, leading: torch.Size) -> Tensor:
+    return tensor.expand(*leading, tensor.shape[-1]).reshape(-1, tensor.shape[-1])
+
+
+def _project_rows(probabilities: Tensor, x: Tensor, onto: Tensor) -> Tensor:
+    """`project` of (rows, atoms) probabilities at places ``x`` (rows, atoms) onto (rows, target atoms)."""
+    return torch.bmm(probabilities[:, None, :], _shares(x, onto))[:, 0, :]
+
+
+def _project_joined(probabilities: Tensor, shifted: Tensor, onto: Tensor) -> Tensor:
+    """`project` for the compiler, which joins all of it into one kernel that keeps no share in memory.
+
+    The sum over the atoms is written out: a thread then owns a target atom and adds up what each atom gives it,
+    where a compiled sum would let threads exchange partial sums for every target atom (measured: 70 to 130 us for 4096
+    rows of 51 atoms on an H200, a fifth to a third of an update).
+    """
+    before, after, rise, fall = _neighbours(onto)
+    parts = before, after, 1.0 / rise, 1.0 / fall
+    before, after, rising, falling = (materialised(part) for part in parts)
+    x = materialised(torch.minimum(torch.maximum(shifted, onto[..., :1]), onto[..., -1:]))
+    weights, total = materialised(probabilities), torch.zeros_like(x[..., :1])
+    for place, weight in zip(torch.split(x, 1, dim=-1), torch.split(weights, 1, dim=-1), strict=True):
+        share = torch.minimum((place - before) * rising, (after - place) * falling)
+        total = total + weight * share.clamp(min=0.0)
+    return total
+
+
+def _neighbours(onto: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The atoms before and after each of ``onto`` (..., target atoms), and the distances to them.
+
+    Beyond each end stands an atom so far off that the share of the end itself is bounded from its other side only.
+    """
+    gaps = onto.diff(dim=-1)
+    first, last = gaps[..., :1], gaps[..., -1:]
+    before = torch.cat([onto[..., :1] - 2.0 * first, onto[..., :-1]], dim=-1)
+    after = torch.cat([onto[..., 1:], onto[..., -1:] + 2.0 * last], dim=-1)
+    return before, after, torch.cat([first, gaps], dim=-1), torch.cat([gaps, last], dim=-1)
+
+
+def _shares(x: Tensor, onto: Tensor) -> Tensor:
+    """What each of the atoms ``onto`` (..., target atoms) gets of an atom at ``x`` (..., atoms)."""
+    x = torch.minimum(torch.maximum(x, onto[..., :1]), onto[..., -1:])[..., None]
+    before, after, rise, fall = (part[..., None, :] for part in _neighbours(onto))
+    rising, falling = (x - before).div_(rise), (after - x).div_(fall)
+    return torch.minimum(rising, falling, out=rising).clamp_(min=0.0)
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
