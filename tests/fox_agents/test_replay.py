@@ -1,111 +1,237 @@
-"""The ring buffer: autoreset boundaries, n-step sums, truncation against termination, wrap-around."""
+"""The replay: what a stored transition gives back, n-step sums across autoreset, wrap-around, counterfactuals."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from fox_agents.dqn.replay import Batch, Replay  # noqa: E402
+from gymnasium.vector import AutoresetMode  # noqa: E402
+from nstep_reference import Stream, stream, windows  # noqa: E402
 
-GAMMA = 0.99
+from fox_agents.dqn.market_table import MarketTable  # noqa: E402
+from fox_agents.dqn.replay import Batch, Replay, bytes_per_slot  # noqa: E402
+from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic  # noqa: E402
+from fox_env.errors import ConfigError  # noqa: E402
 
-
-def transition(obs: list[float], nxt: list[float], reward: float = 1.0, **ends: list[bool]) -> dict[str, Any]:
-    n = len(obs)
-    terminated = torch.tensor(ends.get("terminated", [False] * n))
-    truncated = torch.tensor(ends.get("truncated", [False] * n))
-    return {
-        "observation": torch.tensor(obs)[:, None],
-        "action": torch.zeros(n, 1, dtype=torch.int64),
-        "active": torch.ones(n, 1, dtype=torch.bool),
-        "reward": torch.full((n,), reward),
-        "terminated": terminated,
-        "done": terminated | truncated,
-        "next_observation": torch.tensor(nxt)[:, None],
-        "next_mask": torch.ones(n, 2, dtype=torch.bool),
-    }
+GAMMA = 0.75
+CPU = torch.device("cpu")
+ONE, ZERO = torch.ones(()), torch.zeros(())
 
 
-def ring(rows: int, envs: int) -> Replay:
-    return Replay(rows, envs, observation_size=1, branches=1, actions=2, device=torch.device("cpu"))
+@pytest.fixture(scope="module")
+def market() -> Market:
+    return synthetic.regimes(seed=0, sessions=3)
+
+
+def table(market: Market, envs: int) -> MarketTable:
+    return MarketTable([market], np.zeros(envs, np.int32), 5, CPU)
+
+
+def observation(number: float, envs: int = 1) -> Any:
+    """An observation that can be told from others by its first account entry."""
+    made = torch.zeros(envs, 128)
+    made[:, 86] = number
+    return made
+
+
+def fill(replay: Replay, steps: Stream) -> None:
+    """Store a stream of one environment; every state gets the bar of its number."""
+    mask = torch.ones(1, 13, dtype=torch.bool)
+    replay.begin(observation(steps.observation[0]), torch.tensor([0]), mask)
+    for k, reward in enumerate(steps.reward):
+        done = steps.terminated[k] or steps.truncated[k]
+        replay.add(
+            action=torch.tensor([[k % 4, 0, 1, 2]]),
+            active=torch.tensor([[True, k % 2 == 0, False, True]]),
+            reward=torch.tensor([reward]),
+            terminated=torch.tensor([steps.terminated[k]]),
+            done=torch.tensor([done]),
+            final_observation=observation(steps.after[k]),
+            final_mask=mask,
+            next_observation=observation(steps.returned[k]),
+            next_bar=torch.tensor([0]),
+            next_mask=mask,
+            alpha=ZERO,
+        )
 
 
 def draw(replay: Replay, n_step: int, count: int = 4000) -> Batch:
-    return replay.sample(count, n_step, GAMMA, torch.Generator().manual_seed(0))
+    uniform = torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return replay.sample(uniform, n_step, GAMMA, ZERO)
 
 
 def facts(batch: Batch) -> set[tuple[float, ...]]:
-    """Distinct (observation, reward, discount, next observation)."""
-    columns = (batch.observation[:, 0], batch.reward, batch.discount, batch.next_observation[:, 0])
-    return {tuple(round(float(v), 6) for v in row) for row in torch.stack(columns, dim=1)}
+    """Distinct (state, reward, discount, state to bootstrap from)."""
+    columns = (batch.observation[:, 86], batch.reward, batch.discount, batch.next_observation[:, 86])
+    return {tuple(round(float(v), 5) for v in row) for row in torch.stack(columns, dim=1)}
 
 
-def counter_episodes(replay: Replay, steps: int, length: int, end: str) -> None:
-    """One env whose observation counts 0, 1, ... in episodes of ``length`` steps; it pays 1, 2, ..."""
-    for t in range(steps):
-        k = t % length
-        last = k == length - 1
-        replay.add(**transition([float(k)], [float(k + 1)], float(k + 1), **{end: [last]}))
-
-
-@pytest.mark.parametrize(("end", "last_discount"), [("truncated", GAMMA), ("terminated", 0.0)])
-def test_one_step_targets_never_bridge_episodes(end: str, last_discount: float) -> None:
-    replay = ring(9, 1)
-    counter_episodes(replay, 9, 3, end)
-    assert facts(draw(replay, 1)) == {
-        (0.0, 1.0, GAMMA, 1.0),
-        (1.0, 2.0, GAMMA, 2.0),
-        (2.0, 3.0, last_discount, 3.0),  # 3 is the final observation, not the 0 of the next episode
+@pytest.mark.parametrize("n_step", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [64, 17])
+def test_n_step_returns_equal_the_plain_reference(market: Market, n_step: int, rows: int) -> None:
+    """Also after the ring went round: then exactly the newest transitions are left, each with its right target."""
+    replay, steps = Replay(rows, table(market, 1), False, CPU), stream(40, seed=rows)
+    fill(replay, steps)
+    wanted = windows(steps.reward, steps.terminated, steps.truncated, n_step, GAMMA)
+    all_facts = {
+        (steps.observation[k], round(w.reward, 5), round(w.discount, 5), steps.after[w.last])
+        for k, w in enumerate(wanted)
     }
+    found = facts(draw(replay, n_step))
+    after_termination = {f for f in all_facts if f[2] == 0.0}
+    assert found <= all_facts and found & after_termination
+    kept = sorted(state for state, *_ in found)
+    assert (
+        kept == sorted(steps.observation)[-len(kept) :]
+    )  # the oldest were overwritten, nothing else is missing
+    assert len(kept) == 40 if rows == 64 else len(kept) >= rows // 2
 
 
-@pytest.mark.parametrize(("end", "factor"), [("truncated", 1.0), ("terminated", 0.0)])
-def test_n_step_sums_stop_at_the_end_of_an_episode(end: str, factor: float) -> None:
-    replay = ring(8, 1)
-    counter_episodes(replay, 8, 4, end)
-    g = GAMMA
-    expected = {
-        (0.0, 1 + 2 * g + 3 * g * g, g**3, 3.0),
-        (1.0, 2 + 3 * g + 4 * g * g, factor * g**3, 4.0),
-        (2.0, 3 + 4 * g, factor * g**2, 4.0),
-        (3.0, 4.0, factor * g, 4.0),
-    }
-    assert facts(draw(replay, 3)) == {tuple(round(v, 6) for v in row) for row in expected}
+def test_a_time_limit_keeps_its_value_and_ruin_does_not(market: Market) -> None:
+    """Reward 0.5, then a value of 2 at gamma 0.99: 2.48 where the data ended, 0.5 after ruin, also on the last bar."""
+    replay = Replay(4, table(market, 3), False, CPU)
+    mask = torch.ones(3, 13, dtype=torch.bool)
+    replay.begin(observation(1.0, 3), torch.zeros(3), mask)
+    replay.add(
+        action=torch.zeros(3, 4), active=torch.ones(3, 4), reward=torch.full((3,), 0.5),
+        terminated=torch.tensor([False, True, True]), done=torch.tensor([True, True, True]),
+        final_observation=observation(2.0, 3), final_mask=mask, next_observation=observation(3.0, 3),
+        next_bar=torch.zeros(3), next_mask=mask, alpha=ZERO,
+    )  # fmt: skip
+    uniform = torch.linspace(0.0, 0.999, 30, dtype=torch.float64)
+    batch = replay.sample(uniform, 1, 0.99, ZERO)
+    targets = batch.reward + batch.discount * 2.0
+    assert {round(float(v), 6) for v in targets} == {2.48, 0.5}
+    assert (batch.next_observation[:, 86] == 2.0).all()  # never the next episode's first state
 
 
-def test_value_of_the_last_state() -> None:
-    """End of data keeps its value, ruin does not, and ruin on the last bar is ruin."""
-    replay = ring(1, 3)
-    ends = {"terminated": [False, True, True], "truncated": [True, False, True]}
-    replay.add(**transition([0.0, 1.0, 2.0], [10.0, 11.0, 12.0], 0.5, **ends))
-    batch = draw(replay, 1)
-    target = batch.reward + batch.discount * 2.0
-    got = {int(o): round(float(t), 6) for o, t in zip(batch.observation[:, 0], target, strict=True)}
-    assert got == {0: 2.48, 1: 0.5, 2: 0.5}
+def environment(market: Market, rules: EnvConfig, envs: int = 6) -> FoxFuturesVectorEnv:
+    return FoxFuturesVectorEnv(
+        envs, market, rules, backend="cpu", output="torch", autoreset_mode=AutoresetMode.SAME_STEP,
+        copy=True, info_level="learn",
+    )  # fmt: skip
 
 
-def test_the_oldest_rows_are_overwritten_and_no_window_crosses_the_write_position() -> None:
-    replay = ring(5, 1)
-    for t in range(12):
-        replay.add(**transition([float(t)], [float(t + 1)], 1.0))
-    batch = draw(replay, 2)
-    assert sorted(set(batch.observation[:, 0].tolist())) == [7.0, 8.0, 9.0, 10.0]
-    assert torch.equal(batch.next_observation, batch.observation + 2)
+def played(market: Market, rules: EnvConfig, steps: int) -> tuple[Replay, list[dict[str, Any]]]:
+    """A replay fed by random play, and what the environment said at every step."""
+    env = environment(market, rules)
+    table = MarketTable(env.markets, env.market_of, 5, CPU)
+    replay = Replay(2 * steps, table, rules.counterfactual, CPU)
+    obs, info = env.reset(seed=0)
+    masks = env.action_masks().clone()
+    replay.begin(obs, info["bar_index"], masks)
+    rng, notes = np.random.default_rng(0), []
+    for _ in range(steps):
+        action = torch.from_numpy(rng.integers(0, (4, 3, 3, 3), size=(6, 4)))
+        following, reward, terminated, truncated, info = env.step(action)
+        done, next_masks = terminated | truncated, env.action_masks().clone()
+        exposures = {}
+        if rules.counterfactual:
+            exposures = {
+                f"exposure_{n}": info[f"counterfactual_{n}"] for n in ("reward", "terminated", "account")
+            }
+        replay.add(
+            action=action, active=info["branch_active"], reward=reward, terminated=terminated, done=done,
+            final_observation=info["final_obs"], final_mask=info["final_masks"], next_observation=following,
+            next_bar=info["bar_index"], next_mask=next_masks, alpha=ZERO, **exposures,
+        )  # fmt: skip
+        last = torch.where(done[:, None], info["final_obs"], following)
+        last_masks = torch.where(done[:, None], info["final_masks"], next_masks)
+        notes.append({"obs": obs, "action": action, "reward": reward, "active": info["branch_active"], "next": last,
+                      "mask": masks, "next_mask": last_masks, "info": info, "terminated": terminated})  # fmt: skip
+        obs, masks = following, next_masks
+    env.close()
+    return replay, notes
 
 
-def test_a_half_full_ring_samples_only_what_was_written() -> None:
-    replay = ring(100, 2)
-    for t in range(3):
-        replay.add(**transition([10.0 + t, 20.0 + t], [11.0 + t, 21.0 + t]))
-    assert set(draw(replay, 1).observation[:, 0].tolist()) == {10.0, 11.0, 12.0, 20.0, 21.0, 22.0}
-    assert set(draw(replay, 3).observation[:, 0].tolist()) == {10.0, 20.0}
+def test_a_sample_is_what_the_environment_showed_to_the_bit(market: Market) -> None:
+    """Observations are put together again from the bar's features and the stored account."""
+    rules = EnvConfig(
+        reward="risk", horizon=23, trail_atr=(2.0, 2.0), exploration_scale=1.0, saboteur=(0.5, 2.0)
+    )
+    replay, notes = played(market, rules, 60)
+    batch = draw(replay, 1, 3000)
+    seen = {note["obs"][i].numpy().tobytes(): (note, i) for note in notes for i in range(6)}
+    assert len(seen) == 360
+    ended = 0
+    for b in range(0, 3000, 7):
+        note, i = seen[batch.observation[b].numpy().tobytes()]
+        assert torch.equal(batch.next_observation[b], note["next"][i])
+        assert torch.equal(batch.action[b], note["action"][i]) and batch.reward[b] == note["reward"][i]
+        assert torch.equal(batch.active[b], note["active"][i])
+        assert torch.equal(batch.mask[b], note["mask"][i]) and torch.equal(
+            batch.next_mask[b], note["next_mask"][i]
+        )
+        ended += int(batch.next_observation[b, 86] != 0.0)
+    assert ended
 
 
-def test_stored_transitions_do_not_follow_the_callers_buffers() -> None:
-    replay = ring(4, 1)
-    step = transition([1.0], [2.0])
-    replay.add(**step)
-    step["observation"].fill_(99.0)
-    step["next_observation"].fill_(99.0)
-    assert facts(draw(replay, 1)) == {(1.0, 1.0, GAMMA, 2.0)}
+def test_counterfactuals_come_back_as_the_environment_gave_them(market: Market) -> None:
+    rules = EnvConfig(reward="risk", horizon=23, counterfactual=True, capital_floor=0.99)
+    replay, notes = played(market, rules, 60)
+    batch = draw(replay, 1, 2000)
+    assert batch.exposure_reward is not None and batch.exposure_observation is not None
+    assert batch.exposure_discount is not None
+    seen = {note["obs"][i].numpy().tobytes(): (note, i) for note in notes for i in range(6)}
+    for b in range(0, 2000, 7):
+        note, i = seen[batch.observation[b].numpy().tobytes()]
+        info = note["info"]
+        assert torch.equal(batch.exposure_reward[b], info["counterfactual_reward"][i])
+        assert torch.equal(batch.exposure_observation[b, :, 86:], info["counterfactual_account"][i])
+        market_part = batch.exposure_observation[b, :, :86]
+        assert torch.equal(market_part, note["next"][i][:86].expand(8, -1))
+        assert torch.equal(batch.exposure_discount[b] == 0.0, info["counterfactual_terminated"][i])
+    assert (batch.exposure_discount == 0.0).any()
+
+
+def test_the_future_move_is_the_change_of_the_close(market: Market) -> None:
+    table = MarketTable([market], np.zeros(1, np.int32), 5, CPU)
+    close = market.columns.close
+    last = len(close) - 1
+    move, known = table.future_move(torch.tensor([0, 100, last - 5, last - 4, last]))
+    assert known.tolist() == [True, True, True, False, False]
+    wanted = [close[k + 5] - close[k] for k in (0, 100, last - 5)]
+    assert move[:3].tolist() == pytest.approx(wanted)
+
+
+def test_several_markets_keep_their_own_features() -> None:
+    markets = [synthetic.regimes(seed=s, sessions=2) for s in (0, 1)]
+    made = MarketTable(markets, np.array([1, 0], np.int32), 5, CPU)
+    row = made.first + torch.tensor([7, 9])
+    found = made.observation(row, torch.zeros(2, 30))[:, :86].numpy()
+    np.testing.assert_array_equal(found, np.stack([markets[1].features[7], markets[0].features[9]]))
+
+
+def test_priorities_steer_the_draw_and_an_overwritten_slot_keeps_its_own(market: Market) -> None:
+    replay, steps = Replay(20, table(market, 1), False, CPU), stream(12, seed=3)
+    fill(replay, steps)
+    batch = draw(replay, 1, 64)
+    replay.set_priorities(batch, torch.where(batch.observation[:, 86] == steps.observation[4], 9.0, 1.0), ONE)
+    again = draw(replay, 1, 2000)
+    share = (again.observation[:, 86] == steps.observation[4]).float().mean().item()
+    assert share == pytest.approx(9 / 20, abs=0.01)
+    old = draw(replay, 1, 64)
+    fill_on = stream(40, seed=4)
+    before = replay.priorities.total.clone()
+    fill(replay, fill_on)  # every slot is written again
+    total = replay.priorities.total.clone()
+    replay.set_priorities(old, torch.full((64,), 1e3), ONE)
+    assert replay.priorities.total == total and total != before
+
+
+def test_a_transition_takes_less_than_200_bytes() -> None:
+    assert bytes_per_slot(counterfactual=False) <= 200
+
+
+def test_the_stated_bytes_are_those_allocated(market: Market) -> None:
+    for counterfactual in (False, True):
+        replay = Replay(1000, table(market, 1), counterfactual, CPU)
+        used = sum(t.numel() * t.element_size() for t in replay.tensors().values())
+        assert used == pytest.approx(1000 * bytes_per_slot(counterfactual), rel=0.03)
+
+
+def test_a_replay_beyond_the_memory_is_refused(market: Market) -> None:
+    with pytest.raises(ConfigError, match=r"the replay takes .* lower agent\.replay_size"):
+        Replay(2**40, table(market, 1), False, CPU)
