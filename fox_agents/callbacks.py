@@ -84,12 +84,22 @@ class TrainingCurves(Callback):
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
         """Log one epoch."""
         seconds = max(time.perf_counter() - self._began, 1e-9)
-        self._log.write("train", diagnostics, agent.env_steps)
+        for group, values in _by_group(diagnostics).items():
+            self._log.write(group, values, agent.env_steps)
         speed = {"env_steps_per_second": (agent.env_steps - self._steps) / seconds}
         if "updates" in diagnostics:
             speed["updates_per_second"] = diagnostics["updates"] / seconds
         self._log.write("perf", speed, agent.env_steps)
         self._steps, self._epoch_ended = agent.env_steps, True
+
+
+def _by_group(diagnostics: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Diagnostics by what stands before the slash of their names, ``train`` where there is none."""
+    groups: dict[str, dict[str, float]] = {"train": {}}
+    for key, value in diagnostics.items():
+        group, slash, name = key.rpartition("/")
+        groups.setdefault(group if slash else "train", {})[name] = value
+    return groups
 
 
 class Validation(Callback):

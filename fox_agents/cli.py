@@ -40,6 +40,8 @@ __all__ = [
 # Idle CPU threads give their core away: spinning ones slow a busy machine down tenfold. Read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+_SMALLER = "use fewer environments, a smaller replay or batch, or less data"
+
 UsageError: Any = typer.BadParameter.__bases__[0]  # typer has no public name for the base of its usage errors
 
 Data = Annotated[str | None, typer.Option("--data", help="File of bars: CSV or Parquet.")]
@@ -82,9 +84,13 @@ def run(command: Callable[..., None]) -> None:
             2,
         )
     except MemoryError as error:
-        _fail(f"not enough memory ({error}); use fewer environments, a smaller replay, or less data", 1)
+        _fail(f"not enough memory ({error}); {_SMALLER}", 1)
     except typer.Abort:
         _fail("interrupted", 1)
+    except RuntimeError as error:  # how torch says that there is no memory
+        if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+            raise
+        _fail(f"not enough memory ({str(error).splitlines()[0]}); {_SMALLER}", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

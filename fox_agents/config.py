@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from fox_agents.dqn.config import BDQConfig, LoopConfig, ReferenceConfig
+from fox_agents.ranges import MOST_STEPS, require, require_between
 from fox_env import EnvConfig
 from fox_env.errors import ConfigError
 
 __all__ = [
+    "AGENTS",
     "BDQConfig",
     "DataConfig",
     "RunConfig",
@@ -31,84 +34,10 @@ __all__ = [
 
 T = TypeVar("T")
 
-# What no machine has room or time for is a slip of the keyboard: it is refused here rather than by a failed allocation.
-_MOST_STEPS = 10**15
-_LARGEST_VALUE = 1e9
-_AGENT_RANGES = {
-    "hidden": (1, 2**14),
-    "atoms": (2, 2**12),
-    "n_step": (1, 1000),
-    "batch_size": (1, 2**20),
-    "replay_size": (1, 2**40),
-    "collect_steps": (1, 2**12),  # an interrupt waits for the iteration to end
-    "updates": (1, 2**12),
-    "epoch_steps": (1, _MOST_STEPS),
-    "learning_starts": (0, _MOST_STEPS),
-    "epsilon_steps": (0, _MOST_STEPS),
-}
-_TRAIN_RANGES = {"total_steps": (1, _MOST_STEPS), "num_envs": (1, 2**22), "validation_envs": (1, 2**20)}
+AGENTS: dict[str, type[LoopConfig]] = {cls.algorithm: cls for cls in (BDQConfig, ReferenceConfig)}
+"""Settings of the agents that `train_dqn.py` trains, by name."""
 
-
-@dataclass(frozen=True)
-class BDQConfig:
-    """The branching C51 agent."""
-
-    hidden: int = 256
-    """Width of both trunk layers, units."""
-    atoms: int = 51
-    """Atoms of each return distribution."""
-    v_min: float = -5.0
-    """Lowest atom, in units of the reward."""
-    v_max: float = 5.0
-    """Highest atom, in units of the reward."""
-    gamma: float = 0.98
-    """Discount per environment step."""
-    n_step: int = 3
-    """Rewards summed before the bootstrap, environment steps."""
-    lr: float = 3e-4
-    """Adam step size."""
-    grad_clip: float = 10.0
-    """Largest global norm of the gradient."""
-    target_rate: float = 0.005
-    """Polyak rate of the target network per update."""
-    batch_size: int = 256
-    """Transitions per update."""
-    replay_size: int = 500_000
-    """Transitions kept, over all environments."""
-    collect_steps: int = 1
-    """Steps of every environment between updates."""
-    updates: int = 1
-    """Updates after each collection."""
-    learning_starts: int = 10_000
-    """Transitions collected before the first update."""
-    epsilon_start: float = 1.0
-    """Share of random choices, per branch, at the first step."""
-    epsilon_end: float = 0.05
-    """Share of random choices, per branch, after `epsilon_steps`."""
-    epsilon_steps: int = 500_000
-    """Transitions over which the share falls linearly."""
-    epoch_steps: int = 100_000
-    """Transitions per epoch; callbacks run and diagnostics are read at its end."""
-    seed: int = 0
-    """Seed of the parameters, the exploration, the replay and the environments."""
-
-    def __post_init__(self) -> None:
-        for name, (low, high) in _AGENT_RANGES.items():
-            _require_between(f"agent.{name}", getattr(self, name), low, high)
-        for name in ("v_min", "v_max"):
-            _require_between(f"agent.{name}", getattr(self, name), -_LARGEST_VALUE, _LARGEST_VALUE)
-        _require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above agent.v_min = {self.v_min}")
-        spacing = (self.v_max - self.v_min) / (self.atoms - 1)
-        enough = 1e-6 * max(1.0, abs(self.v_min), abs(self.v_max))  # float32 tells such atoms apart
-        rule = f"further above agent.v_min = {self.v_min} for {self.atoms} atoms"
-        _require(spacing >= enough, "agent.v_max", self.v_max, rule)
-        _require(0.0 <= self.gamma < 1.0, "agent.gamma", self.gamma, "in [0, 1)")
-        for name in ("lr", "grad_clip"):
-            _require(0.0 < getattr(self, name) < math.inf, f"agent.{name}", getattr(self, name), "positive")
-        _require(0.0 < self.target_rate <= 1.0, "agent.target_rate", self.target_rate, "in (0, 1]")
-        for name in ("epsilon_start", "epsilon_end"):
-            _require(0.0 <= getattr(self, name) <= 1.0, f"agent.{name}", getattr(self, name), "in [0, 1]")
-        _require(0 <= self.seed < 2**63, "agent.seed", self.seed, "from 0 to 2^63 - 1")
+_TRAIN_RANGES = {"total_steps": (1, MOST_STEPS), "num_envs": (1, 2**22), "validation_envs": (1, 2**20)}
 
 
 @dataclass(frozen=True)
@@ -136,14 +65,16 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         ok = 0.0 < self.validation_fraction < 1.0
-        _require(ok, "data.validation_fraction", self.validation_fraction, "between 0 and 1")
-        _require_between("data.embargo", self.embargo, 0, _MOST_STEPS)
+        require(ok, "data.validation_fraction", self.validation_fraction, "between 0 and 1")
+        require_between("data.embargo", self.embargo, 0, MOST_STEPS)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """The training run around the agent."""
 
+    algorithm: Literal["bdq", "qrdqn_ref"] = "bdq"
+    """Agent to train; its settings are those of the section agent."""
     total_steps: int = 2_000_000
     """Transitions to collect, over all environments."""
     num_envs: int = 256
@@ -155,9 +86,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, (low, high) in _TRAIN_RANGES.items():
-            _require_between(f"train.{name}", getattr(self, name), low, high)
+            require_between(f"train.{name}", getattr(self, name), low, high)
         seconds = self.checkpoint_seconds
-        _require(0.0 <= seconds < math.inf, "train.checkpoint_seconds", seconds, "0 or more")
+        require(0.0 <= seconds < math.inf, "train.checkpoint_seconds", seconds, "0 or more")
 
 
 def _training_env() -> EnvConfig:
@@ -170,8 +101,15 @@ class RunConfig:
 
     data: DataConfig = field(default_factory=DataConfig)
     env: EnvConfig = field(default_factory=_training_env)
-    agent: BDQConfig = field(default_factory=BDQConfig)
+    agent: LoopConfig = field(default_factory=BDQConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        if self.agent.full_information and not self.env.counterfactual:
+            raise ConfigError(
+                "agent.full_information learns from counterfactuals; set env.counterfactual=true, or "
+                "agent.full_information=false and agent.n_step=3 for bdq"
+            )
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Plain nested dictionary of every field."""
@@ -218,16 +156,30 @@ def build(cls: type[T], values: Mapping[str, Any], section: str, base: T | None 
 def run_config_from_dict(values: Mapping[str, Any], base: RunConfig | None = None) -> RunConfig:
     """RunConfig from nested sections; what is not given comes from ``base`` (default: RunConfig())."""
     base = base or RunConfig()
+    algorithm = values["train"].get("algorithm") if isinstance(values.get("train"), Mapping) else None
     sections = {f.name for f in dataclasses.fields(RunConfig)}
     built: dict[str, Any] = {}
+    if algorithm in AGENTS and algorithm != base.train.algorithm:
+        built["agent"] = _carried(base.agent, AGENTS[algorithm])
     for section, content in values.items():
         if section not in sections:
             raise ConfigError(f"unknown section {section!r}: {nearest(section, sections)}")
         if not isinstance(content, Mapping):
             raise ConfigError(f"{section} is a section; write [{section}] and its keys below it")
-        default = getattr(base, section)
+        default = built.get(section, getattr(base, section))
         built[section] = build(type(default), content, section, default)
     return dataclasses.replace(base, **built)
+
+
+def _carried(settings: LoopConfig, cls: type[LoopConfig]) -> LoopConfig:
+    """Settings of another agent: its defaults, but for what both know and was changed from the default."""
+    defaults, names = type(settings)(), {f.name for f in dataclasses.fields(cls)}
+    changed = {
+        f.name: getattr(settings, f.name)
+        for f in dataclasses.fields(settings)
+        if f.name in names and getattr(settings, f.name) != getattr(defaults, f.name)
+    }
+    return cls(**changed)
 
 
 def load_run_config(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
@@ -272,15 +224,6 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml_value, value))}]"
     return repr(value)
-
-
-def _require(ok: bool, key: str, value: Any, rule: str) -> None:
-    if not ok:
-        raise ConfigError(f"{key} = {value!r} must be {rule}")
-
-
-def _require_between(key: str, value: float, low: float, high: float) -> None:
-    _require(low <= value <= high, key, value, f"from {low:,} to {high:,}")
 
 
 def _convert(value: Any, kind: Any, key: str) -> Any:

@@ -19,6 +19,7 @@ _SHIPPED = {
     "buy_and_hold": "fox_agents.rules:BuyAndHold",
     "flat": "fox_agents.rules:Flat",
     "oracle": "fox_agents.oracle:Oracle",
+    "qrdqn_ref": "fox_agents.dqn.reference:QRDQNReference",
     "random": "fox_agents.rules:Random",
 }
 

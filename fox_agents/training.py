@@ -14,14 +14,22 @@ from rich.console import Console
 
 from fox_agents.api import Agent, Callback
 from fox_agents.callbacks import Interrupt, ProgressDisplay, RunLog, TimeLimit, TrainingCurves, Validation
-from fox_agents.checkpoint import CheckpointError, CheckpointStore, is_checkpoint
+from fox_agents.checkpoint import (
+    CheckpointError,
+    CheckpointStore,
+    atomic_directory,
+    is_checkpoint,
+    write_arrays,
+    write_state,
+)
 from fox_agents.config import DataConfig, RunConfig, load_run_config, to_toml
 from fox_agents.evaluation import EvaluationResult, evaluate
+from fox_agents.faults import TrainingFault
 from fox_agents.lock import run_lock
 from fox_agents.registry import load, make
 from fox_agents.report import write_report
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic
-from fox_env.errors import ConfigError
+from fox_env.errors import ConfigError, FoxError
 
 __all__ = [
     "Outcome",
@@ -167,12 +175,18 @@ def train(
         stack.callback(env.close)
         store = CheckpointStore(directory / "checkpoints")
         last = store.find("last") if resume else None
-        agent = make("bdq", env, config.agent) if last is None else load(last, env)
+        agent = make(config.train.algorithm, env, config.agent) if last is None else load(last, env)
         log = RunLog(directory, agent.env_steps)
         stack.callback(log.close)
         try:
             if _learn(config, agent, validation, log, store, time_limit, console):
                 return _conclude(config, directory, store, validation, agent)
+        except TrainingFault as fault:
+            place = directory / f"fault-{agent.env_steps}"
+            with atomic_directory(place) as temporary:
+                write_arrays(temporary, "batch", fault.arrays)
+                write_state(temporary, fault.state)
+            raise FoxError(f"{fault}; the batch is kept in {place}") from None
         except KeyboardInterrupt:  # nothing is lost when all is saved, as it is during the final evaluation
             if _saved_step(store) != agent.env_steps:
                 raise

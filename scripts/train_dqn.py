@@ -14,6 +14,7 @@ except ImportError as error:  # it names the missing extra
 
 import typer
 
+from fox_agents.registry import make
 from fox_agents.report import comparison_table, orders_table
 from fox_agents.training import load_market, load_run, new_run, selection_rule, summary, train
 from fox_env.errors import ConfigError, FoxError
@@ -60,7 +61,8 @@ def main(
     else:
         config = cli.preset_config(preset or "default", PRESETS, changes)
         directory = cli.fresh_logdir(Path("runs")) if logdir is None else cli.path_of(logdir, "--logdir")
-        load_market(config.data)  # a mistake in the data must not use up the run directory
+        load_market(config.data)  # a mistake must not use up the run directory
+        make(config.train.algorithm, config=config.agent)
         new_run(directory, config)
     console = cli.console(quiet, as_json)
     try:

@@ -1,11 +1,23 @@
 """Configuration: strict types, nearest names, override order, and a lossless TOML round trip."""
 
 import dataclasses
+import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fox_agents.config import BDQConfig, RunConfig, build, load_run_config, run_config_from_dict, to_toml
+from fox_agents.config import (
+    BDQConfig,
+    DataConfig,
+    RunConfig,
+    TrainConfig,
+    build,
+    load_run_config,
+    run_config_from_dict,
+    to_toml,
+)
+from fox_agents.dqn.config import ReferenceConfig
 from fox_env import EnvConfig
 from fox_env.errors import ConfigError
 
@@ -106,6 +118,38 @@ def test_build_works_on_a_mapping_of_fields() -> None:
     assert build(EnvConfig, {"reward": "risk"}, "env").reward == "risk"
 
 
+@pytest.mark.parametrize(
+    ("cls", "values", "message"),
+    [
+        (BDQConfig, {"auxiliary": "maybe"}, r"agent\.auxiliary = 'maybe' is not one of its values"),
+        (BDQConfig, {"exploration": "thomson"}, r"agent\.exploration .*did you mean 'thompson'"),
+        (BDQConfig, {"c51": "off"}, r"agent\.c51 = 'off'"),
+        (BDQConfig, {"full_information": True}, r"agent\.n_step = 3 must be 1 with agent\.full_information"),
+        (
+            BDQConfig,
+            {"full_information": True, "n_step": 1, "curiosity": 0.1},
+            r"agent\.curiosity = 0\.1 must be 0",
+        ),
+        (BDQConfig, {"value_scale": 0.0}, r"agent\.value_scale = 0\.0 must be positive"),
+        (BDQConfig, {"per_alpha": 1.5}, r"agent\.per_alpha"),
+        (
+            BDQConfig,
+            {"ensemble_heads": 1},
+            r"agent\.ensemble_heads = 1 must be 2 or more with agent\.repulsion",
+        ),
+        (BDQConfig, {"batch_size": 1, "surgery": True}, r"agent\.batch_size = 1 must be 2 or more"),
+        (ReferenceConfig, {"full_information": False}, r"agent\.full_information"),
+        (ReferenceConfig, {"hold_random": (5, 4)}, r"agent\.hold_random"),
+        (ReferenceConfig, {"atoms": 51}, r"unknown key agent\.atoms"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    cls: type, values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(cls, values, "agent")
+
+
 @pytest.mark.parametrize("preset", sorted(p.stem for p in PRESETS.glob("*.toml")))
 def test_presets_are_valid_and_train_on_the_risk_reward(preset: str) -> None:
     config = load_run_config(PRESETS / f"{preset}.toml")
@@ -116,13 +160,15 @@ def test_both_presets_exist() -> None:
     assert {"smoke", "default"} <= {p.stem for p in PRESETS.glob("*.toml")}
 
 
-@pytest.mark.parametrize("section", [f.name for f in dataclasses.fields(RunConfig)])
-def test_every_field_says_what_it_is(section: str) -> None:
-    """One docstring follows every field, which is where its unit stands."""
-    import inspect
-
-    cls = type(getattr(RunConfig(), section))
-    source = inspect.getsource(cls)
+@pytest.mark.parametrize(
+    "cls", [DataConfig, EnvConfig, BDQConfig, ReferenceConfig, TrainConfig], ids=lambda cls: cls.__name__
+)
+def test_every_field_says_what_it_is(cls: type) -> None:
+    """One docstring follows every field, which is where its unit stands; a new default needs no other one."""
+    sources = [inspect.getsource(base) for base in cls.__mro__ if dataclasses.is_dataclass(base)]
     for field in dataclasses.fields(cls):
-        after = source.split(f"    {field.name}: ", 1)[1].split("\n")[1].strip()
-        assert after.startswith('"""') and len(after) > 10, f"{cls.__name__}.{field.name}"
+        parts = [source.split(f"    {field.name}: ", 1) for source in sources]
+        after = [part[1].split("\n")[1].strip() for part in parts if len(part) == 2]
+        assert any(line.startswith('"""') and len(line) > 10 for line in after), (
+            f"{cls.__name__}.{field.name}"
+        )

@@ -38,11 +38,13 @@ def config(total: int = 640) -> RunConfig:
             "agent": {
                 "hidden": 16,
                 "atoms": 11,
+                "experts": 2,
+                "expert_width": 8,
                 "batch_size": 16,
                 "replay_size": 400,
                 "learning_starts": 64,
                 "epoch_steps": 160,
-                "epsilon_steps": 400,
+                "schedule_steps": 400,
             },
             "train": {"num_envs": 8, "total_steps": total, "validation_envs": 4, "checkpoint_seconds": 0.0},
         }
@@ -92,8 +94,8 @@ def test_a_run_directory_holds_what_it_should(finished: tuple[Path, training.Out
 
 def test_curves_have_one_value_per_step(finished: tuple[Path, training.Outcome]) -> None:
     found = curves(finished[0])
-    assert {tag.split("/")[0] for tag in found} == {"train", "val", "perf"}
-    for tag in ("train/loss", "train/epsilon", "val/total_return", "perf/env_steps_per_second"):
+    assert {tag.split("/")[0] for tag in found} == {"train", "val", "perf", "replay", "signals"}
+    for tag in ("train/quantile", "train/epsilon", "val/total_return", "perf/env_steps_per_second"):
         assert [step for step, _ in found[tag]] == [160, 320, 480, 640], tag
 
 
@@ -184,7 +186,7 @@ def test_a_signal_saves_and_the_resumed_run_equals_the_whole_one(
     assert parameters(tmp_path / "cut") == parameters(finished[0])
     assert again.selected == finished[1].selected
     ours, whole = curves(tmp_path / "cut"), curves(finished[0])
-    for tag in ("train/loss", "train/reward", "val/total_return"):
+    for tag in ("train/quantile", "train/reward", "val/total_return"):
         assert ours[tag] == whole[tag], tag
 
 
@@ -203,7 +205,7 @@ def test_a_kill_after_later_epochs_purges_what_they_logged(
         patch.setattr(callbacks.Validation, "save_last", die)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "killed")
-    assert [s for s, _ in curves(tmp_path / "killed")["train/loss"]] == [160, 320, 480]
+    assert [s for s, _ in curves(tmp_path / "killed")["train/quantile"]] == [160, 320, 480]
     run(tmp_path / "killed", resume=True)
     found = curves(tmp_path / "killed")
     assert all([s for s, _ in values] == [160, 320, 480, 640] for values in found.values())
@@ -297,7 +299,7 @@ def test_a_run_killed_at_any_moment_resumes_bit_for_bit(
     assert kills > 0
     train(config(), directory, backend="cpu", resume=True)
     assert parameters(directory) == parameters(finished[0])
-    for tag in ("train/loss", "val/total_return"):
+    for tag in ("train/quantile", "val/total_return"):
         assert curves(directory)[tag] == curves(finished[0])[tag]
 
 

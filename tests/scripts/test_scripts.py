@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
+Script = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
 SMALL = [
     "--preset=smoke",
@@ -35,9 +37,9 @@ SMALL = [
 ]
 
 
-def script(name: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts" / name), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=200)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +63,12 @@ def test_training_prints_the_comparison_and_where_things_are(
 
 
 def test_a_finished_run_is_evaluated_beside_the_rules(
-    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path, here: Script
 ) -> None:
     directory, _ = finished
     out = tmp_path / "report.html"
     common = [f"--run={directory}", "--agents=flat, buy_and_hold", "--json"]
-    done = script("evaluate.py", *common, f"--out={out}")
+    done = here("evaluate.py", *common, f"--out={out}")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert list(results) == ["bdq (one)", "flat", "buy_and_hold"]
@@ -75,18 +77,18 @@ def test_a_finished_run_is_evaluated_beside_the_rules(
     trained = json.loads((directory / "metrics.json").read_text())["validation"]
     assert results["bdq (one)"] == trained["bdq"]
     assert results["buy_and_hold"] == trained["buy_and_hold"]
-    other = script("evaluate.py", *common, "--synthetic=regimes:seed=1,sessions=3")
+    other = here("evaluate.py", *common, "--synthetic=regimes:seed=1,sessions=3")
     assert other.returncode == 0, other.stderr
     assert json.loads(other.stdout)["flat"]["bars"] != results["flat"]["bars"]
 
 
 def test_runs_of_one_name_are_told_apart_and_a_repeated_one_counts_once(
-    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path, here: Script
 ) -> None:
     directory, _ = finished
     twin = tmp_path / directory.name
     shutil.copytree(directory, twin)
-    done = script(
+    done = here(
         "evaluate.py", f"--run={directory}", f"--run={twin}", f"--run={twin}/", "--agents=flat,flat", "--json"
     )
     assert done.returncode == 0, done.stderr
@@ -94,12 +96,12 @@ def test_runs_of_one_name_are_told_apart_and_a_repeated_one_counts_once(
 
 
 def test_runs_under_other_rules_are_said_to_be(
-    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path, here: Script
 ) -> None:
     other = tmp_path / "dear"
     settings = ["--set=train.total_steps=320", "--set=env.half_spread_ticks=2", f"--logdir={other}"]
-    assert script("train_dqn.py", *SMALL, *settings).returncode == 0
-    done = script("evaluate.py", f"--run={finished[0]}", f"--run={other}")
+    assert here("train_dqn.py", *SMALL, *settings).returncode == 0
+    done = here("evaluate.py", f"--run={finished[0]}", f"--run={other}")
     assert done.returncode == 0, done.stderr
     assert (
         "bdq (dear) was trained and is scored with half_spread_ticks=2.0, bdq (one) with 0.5" in done.stdout
@@ -107,10 +109,10 @@ def test_runs_under_other_rules_are_said_to_be(
     assert "impact" in done.stdout and "filled long" in done.stdout
 
 
-def test_json_is_the_only_output() -> None:
-    done = script("evaluate.py", "--agents=flat", "--synthetic=regimes:sessions=3", "--json")
+def test_json_is_the_only_output(here: Script) -> None:
+    done = here("evaluate.py", "--agents=flat", "--synthetic=regimes:sessions=3", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["flat"]["total_return"] == 0.0
-    quiet = script("evaluate.py", "--agents=flat", "--synthetic=regimes:sessions=3", "--quiet")
+    quiet = here("evaluate.py", "--agents=flat", "--synthetic=regimes:sessions=3", "--quiet")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
@@ -145,31 +147,42 @@ def test_json_is_the_only_output() -> None:
     ],
 )
 def test_a_users_mistake_is_one_line_and_code_2(
-    name: str, arguments: list[str], words: str, tmp_path: Path
+    name: str,
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    here: Script,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = script(name, *arguments, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    done = here(name, *arguments)
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1 and done.stdout == ""
 
 
-def test_a_bad_bar_file_is_one_line_and_code_2(tmp_path: Path) -> None:
+def test_a_bad_bar_file_is_one_line_and_code_2(
+    tmp_path: Path, here: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bars.csv").write_text("hello\nworld\n")
-    done = script("train_dqn.py", "--preset=smoke", "--data=bars.csv", "--contract=ES", cwd=tmp_path)
+    done = here("train_dqn.py", "--preset=smoke", "--data=bars.csv", "--contract=ES")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "bars.csv" in done.stderr
 
 
 def test_a_damaged_checkpoint_is_one_line_and_code_2(
-    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+    finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path, here: Script
 ) -> None:
     (tmp_path / "state.json").write_text("{")
-    done = script("evaluate.py", f"--run={tmp_path}", "--synthetic=regimes:sessions=3")
+    done = here("evaluate.py", f"--run={tmp_path}", "--synthetic=regimes:sessions=3")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(number: int, tmp_path: Path) -> None:
+def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(
+    number: int, tmp_path: Path, here: Script
+) -> None:
     directory = tmp_path / "run"
     options = [*SMALL, "--set=train.total_steps=1e8", f"--logdir={directory}"]
     process = subprocess.Popen(
@@ -182,14 +195,14 @@ def test_an_interrupt_saves_leaves_with_0_and_can_be_resumed(number: int, tmp_pa
     while not (directory / "checkpoints" / "index.json").exists() and time.monotonic() < deadline:
         assert process.poll() is None
         time.sleep(0.1)
-    second = script("train_dqn.py", f"--resume={directory}", "--device=cpu")
+    second = here("train_dqn.py", f"--resume={directory}", "--device=cpu")
     assert second.returncode == 2 and f"process {process.pid} is training in" in second.stderr
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert f"--resume {directory}" in out.replace("\n", "")
     saved = json.loads((directory / "checkpoints" / "index.json").read_text())["last"]["step"]
-    done = script("train_dqn.py", f"--resume={directory}", "--device=cpu", "--time-limit=1", "--json")
+    done = here("train_dqn.py", f"--resume={directory}", "--device=cpu", "--time-limit=0.5", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["env_steps"] > saved
 
@@ -206,9 +219,9 @@ def test_an_interrupt_of_what_cannot_be_saved_is_one_line_and_code_1(number: int
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: interrupted\n")
 
 
-def test_a_mistake_in_the_data_does_not_use_up_the_run_directory(tmp_path: Path) -> None:
+def test_a_mistake_in_the_data_does_not_use_up_the_run_directory(tmp_path: Path, here: Script) -> None:
     directory = tmp_path / "r"
-    wrong = script(
+    wrong = here(
         "train_dqn.py", "--preset=smoke", f"--data={tmp_path / 'missing.csv'}", f"--logdir={directory}"
     )
     assert wrong.returncode == 2 and "missing.csv" in wrong.stderr and not directory.exists()

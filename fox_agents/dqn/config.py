@@ -1,0 +1,288 @@
+"""Settings of the agents that learn values: what every loop needs, the branching agent, and the reference agent."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from fox_agents.ranges import MOST_STEPS, require, require_between
+
+__all__ = ["ENSEMBLE_RULES", "BDQConfig", "LoopConfig", "ReferenceConfig", "Switch"]
+
+_LARGEST_VALUE = 1e9
+_LONGEST_HOLD = 1_000_000
+_BDQ_COUNTS = (
+    "quantiles",
+    "experts",
+    "expert_width",
+    "gate_width",
+    "ensemble_heads",
+    "ensemble_width",
+)
+_RANGES = {
+    "hidden": (1, 2**14),
+    "n_step": (1, 1000),
+    "move_horizon": (1, 10_000),
+    "batch_size": (1, 2**20),
+    "accumulate": (1, 2**12),
+    "replay_size": (1, 2**40),
+    "collect_steps": (1, 2**12),  # an interrupt waits for the iteration to end
+    "updates": (1, 2**12),
+    "epoch_steps": (1, MOST_STEPS),
+    "learning_starts": (0, MOST_STEPS),
+    "schedule_steps": (0, MOST_STEPS),
+}
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """What collecting, storing and updating need, whatever is learned."""
+
+    algorithm: ClassVar[str]
+    """Name in the registry."""
+
+    hidden: int = 256
+    """Width of both trunk layers, units."""
+    gamma: float = 0.98
+    """Discount per environment step."""
+    n_step: int = 3
+    """Rewards summed before the bootstrap, environment steps; 1 with full information."""
+    move_horizon: int = 10
+    """Bars ahead of the market's move that transitions are labelled with."""
+    full_information: bool = False
+    """Train on what all eight exposures of every step would have led to; needs env.counterfactual."""
+    lr: float = 3e-4
+    """Step size of AdamW at the beginning."""
+    lr_end: float = 3e-4
+    """Step size after `schedule_steps`, reached along half a cosine."""
+    weight_decay: float = 0.0
+    """Decay of the weights per update and unit of the step size."""
+    grad_clip: float = 10.0
+    """Largest global norm of the gradient."""
+    target_rate: float = 0.005
+    """Polyak rate of the target network per update."""
+    batch_size: int = 256
+    """Transitions per update."""
+    accumulate: int = 1
+    """Batches whose mean gradient makes one update."""
+    replay_size: int = 500_000
+    """Transitions kept, over all environments; at least a few for each."""
+    collect_steps: int = 1
+    """Steps of every environment between updates."""
+    updates: int = 1
+    """Updates after each collection."""
+    warm_start: str | None = None
+    """Directory of an earlier run on the same data under the same rules, whose last replay the new one begins with."""
+    learning_starts: int = 10_000
+    """Transitions collected before the first update."""
+    epsilon_start: float = 1.0
+    """Share of random choices at the first step."""
+    epsilon_end: float = 0.05
+    """Share of random choices after `schedule_steps`."""
+    schedule_steps: int = 500_000
+    """Transitions over which rates and shares go from their first to their last value."""
+    epoch_steps: int = 100_000
+    """Transitions per epoch; callbacks run and diagnostics are read at its end."""
+    compile: bool = False
+    """Compile the update and the steps of collecting with torch.compile; pays on a GPU after a minute of compiling."""
+    precision: Literal["float32", "tf32"] = "float32"
+    """Of the matrix products of collecting and learning on a GPU: exact, or faster with 10 bits of mantissa."""
+    seed: int = 0
+    """Seed of the parameters, the exploration, the replay and the environments."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            require_between(f"agent.{name}", getattr(self, name), low, high)
+        require(0.0 <= self.gamma < 1.0, "agent.gamma", self.gamma, "in [0, 1)")
+        for name in ("lr", "lr_end", "grad_clip"):
+            value = getattr(self, name)
+            require(
+                0.0 < value <= _LARGEST_VALUE,
+                f"agent.{name}",
+                value,
+                f"positive, up to {_LARGEST_VALUE:,.0f}",
+            )
+        require_between("agent.weight_decay", self.weight_decay, 0.0, _LARGEST_VALUE)
+        require(self.warm_start != "", "agent.warm_start", self.warm_start, "the directory of a run, or none")
+        require(0.0 < self.target_rate <= 1.0, "agent.target_rate", self.target_rate, "in (0, 1]")
+        for name in ("epsilon_start", "epsilon_end"):
+            require(0.0 <= getattr(self, name) <= 1.0, f"agent.{name}", getattr(self, name), "in [0, 1]")
+        require(0 <= self.seed < 2**63, "agent.seed", self.seed, "from 0 to 2^63 - 1")
+        if self.full_information:
+            require(self.n_step == 1, "agent.n_step", self.n_step, "1 with agent.full_information")
+
+
+@dataclass(frozen=True)
+class ReferenceConfig(LoopConfig):
+    """The reference agent: dueling double QR-DQN on eight exposures."""
+
+    algorithm: ClassVar[str] = "qrdqn_ref"
+
+    n_step: int = 1
+    full_information: bool = True
+    lr_end: float = 1e-5
+    weight_decay: float = 1e-4
+    epsilon_start: float = 0.5
+    epsilon_end: float = 0.02
+    quantiles: int = 32
+    """Quantiles of each return distribution."""
+    hold_random: tuple[int, int] = (8, 16)
+    """Fewest and most steps that a random exposure is held."""
+    average_rate: float = 0.001
+    """Rate per update of the average of the weights that acts when it is greedy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between("agent.quantiles", self.quantiles, 1, 2**12)
+        require(self.full_information, "agent.full_information", self.full_information, "true for qrdqn_ref")
+        low, high = self.hold_random
+        rule = f"(fewest, most) with 1 <= fewest <= most <= {_LONGEST_HOLD:,}"
+        require(1 <= low <= high <= _LONGEST_HOLD, "agent.hold_random", self.hold_random, rule)
+        require(0.0 < self.average_rate <= 1.0, "agent.average_rate", self.average_rate, "in (0, 1]")
+
+
+Switch = Literal["off", "measure", "on"]
+"""A mechanism that is not there, computed and reported only, or part of learning."""
+
+
+Exploration = Literal[
+    "boltzmann",
+    "cvar",
+    "epsilon_greedy",
+    "greedy",
+    "hierarchical",
+    "information_directed",
+    "persistent_thompson",
+    "sticky_epsilon_greedy",
+    "thompson",
+    "thompson_returns",
+    "triple",
+]
+"""Names of `fox_agents.dqn.selection.RULES`."""
+ENSEMBLE_RULES = frozenset({"information_directed", "persistent_thompson", "thompson", "triple"})
+"""The rules that read the ensemble."""
+DISTRIBUTION_RULES = frozenset({"thompson_returns"})
+"""The rules that read nothing but the C51 distributions."""
+
+
+@dataclass(frozen=True)
+class BDQConfig(LoopConfig):
+    """The branching agent with distributional heads."""
+
+    algorithm: ClassVar[str] = "bdq"
+
+    orders: Literal["all", "market"] = "all"
+    """Order types and urgencies to choose from; ``market`` leaves market orders of normal urgency."""
+    exploration: Exploration = "sticky_epsilon_greedy"
+    """How the training policy chooses the direction."""
+    exploration_others: Exploration = "epsilon_greedy"
+    """How it chooses size, order type and urgency."""
+    temperature: float = 1.0
+    """Weight of a Thompson sample against the mean."""
+    atoms: int = 51
+    """Atoms of each return distribution."""
+    v_min: float = -5.0
+    """Lowest atom, in value scales."""
+    v_max: float = 5.0
+    """Highest atom, in value scales."""
+    loss_aversion: float = 0.0
+    """Share by which a loss (of `n_step` steps) counts more and a gain less: a fair game is worth less than no game."""
+    value_scale: float | None = None
+    """Reward that counts as 1 inside the learner; none: the standard deviation of discounted returns, measured once."""
+    quantiles: int = 32
+    """Quantiles of each action's return."""
+    experts: int = 8
+    """Experts of the mixture."""
+    expert_width: int = 64
+    """Inner width of each expert, units."""
+    gate_width: int = 64
+    """Inner width of the gates of the mixture and of variable selection, units."""
+    ensemble_heads: int = 5
+    """Heads of the ensemble of direction values."""
+    ensemble_width: int = 32
+    """Inner width of each head, units."""
+
+    variable_selection: bool = True
+    """Weigh the groups of inputs."""
+    gated: bool = True
+    """Gated residual trunk; else linear, layer normalisation, rectifier."""
+    mixture: bool = True
+    """Mixture of experts after the trunk."""
+    noisy: bool = True
+    """Learned noise on the C51 heads."""
+    sigma: float = 0.5
+    """Initial scale of that noise."""
+    spectral: Literal["none", "trunk", "heads", "all"] = "none"
+    """Weights that are spectrally normalised."""
+
+    c51: Literal["measure", "on"] = "on"
+    """Categorical return distributions: half of every expected value, or trained on nothing."""
+    cql: Switch = "off"
+    """Conservative penalty on values of actions not taken."""
+    ensemble: Switch = "on"
+    """Regression of the ensemble's heads."""
+    repulsion: Switch = "on"
+    """Divergence that keeps the ensemble's heads apart."""
+    barrier: Switch = "off"
+    """Least gap between the best direction and the next."""
+    spread: Switch = "off"
+    """Least spread of the direction values."""
+    predictive: Switch = "off"
+    """Slowness of the hidden state along a trajectory."""
+    auxiliary: Switch = "on"
+    """Prediction of the sign of the market's next move."""
+    confidence: Switch = "on"
+    """Prediction of the own error."""
+    balance: Switch = "on"
+    """Even use of the experts."""
+    surgery: bool = False
+    """Take out of the gradient what conflicts with that of a held-out eighth of the batch."""
+    label_smoothing: float = 0.01
+    """Share of the uniform distribution in the C51 target."""
+    prioritised: bool = False
+    """Draw transitions by the quantile loss; else all alike."""
+    per_alpha: float = 0.6
+    """Exponent of the priorities."""
+    per_beta: float = 0.4
+    """Exponent of the importance weights at the beginning; 1 after `schedule_steps`."""
+    curiosity: float = 0.0
+    """Reward of a state never visited, units of the reward; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in _BDQ_COUNTS:
+            require_between(f"agent.{name}", getattr(self, name), 1, 2**12)
+        require_between("agent.atoms", self.atoms, 2, 2**12)
+        for name in ("v_min", "v_max"):
+            require_between(f"agent.{name}", getattr(self, name), -_LARGEST_VALUE, _LARGEST_VALUE)
+        require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above agent.v_min = {self.v_min}")
+        spacing = (self.v_max - self.v_min) / (self.atoms - 1)
+        enough = 1e-6 * max(1.0, abs(self.v_min), abs(self.v_max))  # float32 tells such atoms apart
+        rule = f"further above agent.v_min = {self.v_min} for {self.atoms} atoms"
+        require(spacing >= enough, "agent.v_max", self.v_max, rule)
+        if self.value_scale is not None:
+            rule = f"positive, up to {_LARGEST_VALUE:,.0f}, or none"
+            require(0.0 < self.value_scale <= _LARGEST_VALUE, "agent.value_scale", self.value_scale, rule)
+        for name in ("exploration", "exploration_others"):
+            rule = getattr(self, name)
+            needs = "ensemble" if rule in ENSEMBLE_RULES else "c51" if rule in DISTRIBUTION_RULES else None
+            if needs is not None:
+                on = f'one that reads no {needs}, or set agent.{needs}="on"'
+                require(getattr(self, needs) == "on", f"agent.{name}", rule, on)
+        if self.repulsion != "off":
+            require(
+                self.ensemble_heads > 1,
+                "agent.ensemble_heads",
+                self.ensemble_heads,
+                "2 or more with agent.repulsion",
+            )
+        if self.surgery:
+            require(self.batch_size > 1, "agent.batch_size", self.batch_size, "2 or more with agent.surgery")
+        for name in ("label_smoothing", "per_alpha", "per_beta", "loss_aversion"):
+            require_between(f"agent.{name}", getattr(self, name), 0.0, 1.0)
+        for name in ("temperature", "sigma", "curiosity"):
+            require_between(f"agent.{name}", getattr(self, name), 0.0, _LARGEST_VALUE)
+        require(
+            not (self.curiosity and self.full_information),
+            "agent.curiosity",
+            self.curiosity,
+            "0 with agent.full_information, which leaves nothing to explore for",
+        )
