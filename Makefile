@@ -32,7 +32,7 @@ demo: $(STAMP) ## train a small agent on real (or embedded) bars, validate it, s
 	echo "Open $$run/report.html in a browser; see the curves with $(VENV)/bin/tensorboard --logdir $$run/tb"
 
 test: $(STAMP) ## run the test suite (no GPU needed, under ten minutes on two cores)
-	$(PY) -m pytest -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --dist loadfile -m "not slow and not gpu"
 
 test-all: $(STAMP) ## run every test, also the slow ones and, where a GPU is present, the GPU ones
 	$(PY) -m pytest -m ""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from expiry_cases import SESSION, TICK, make, three
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fox_env.bars import PRICES, Bars
@@ -58,7 +58,13 @@ def test_where_the_new_contract_did_not_trade_in_the_last_minutes_the_spread_is_
     seed: int,
 ) -> None:
     expiries = three(missing=0.5, seed=seed)
-    spliced = continuous(expiries)
+    try:
+        spliced = continuous(expiries)
+    except (
+        DataError
+    ) as error:  # half of the bars may leave none that both have before a roll, which is an error
+        assume("have no bar at the same time" not in str(error))
+        raise
     assert spliced.roll_gap is not None
     for roll in roll_schedule(expiries):
         row = int(np.searchsorted(spliced.ts, roll.time.astype(np.int64)))
