@@ -208,7 +208,7 @@ class BDQConfig(LoopConfig):
     """Mixture of experts after the trunk."""
     noisy: bool = True
     """Learned noise on the C51 heads."""
-    sigma: float = 0.5
+    sigma: float = 0.25
     """Initial scale of that noise."""
     spectral: Literal["none", "trunk", "heads", "all"] = "none"
     """Weights that are spectrally normalised."""
