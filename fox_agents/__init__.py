@@ -1,4 +1,4 @@
-"""Fox agents: agents by name, one way to evaluate them, and the first learner, a branching C51."""
+"""Fox agents: agents by name, one way to evaluate them, and two learners: the branching DQN and its yardstick."""
 
 from importlib.util import find_spec
 

@@ -105,11 +105,7 @@ class RunConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        if self.agent.full_information and not self.env.counterfactual:
-            raise ConfigError(
-                "agent.full_information learns from counterfactuals; set env.counterfactual=true, or "
-                "agent.full_information=false and agent.n_step=3 for bdq"
-            )
+        self.agent.require_counterfactuals(self.env.counterfactual)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Plain nested dictionary of every field."""

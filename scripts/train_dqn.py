@@ -1,4 +1,4 @@
-"""Train the branching C51 agent on futures bars and validate it on later ones.
+"""Train the branching agent, or its yardstick, on futures bars and validate it on later ones.
 
 Example: python scripts/train_dqn.py --preset smoke --synthetic regimes:seed=0
 """

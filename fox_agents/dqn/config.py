@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fox_agents.ranges import MOST_STEPS, require, require_between
+from fox_env.errors import ConfigError
 
 __all__ = ["ENSEMBLE_RULES", "BDQConfig", "LoopConfig", "ReferenceConfig", "Switch"]
 
@@ -108,6 +109,14 @@ class LoopConfig:
         require(0 <= self.seed < 2**63, "agent.seed", self.seed, "from 0 to 2^63 - 1")
         if self.full_information:
             require(self.n_step == 1, "agent.n_step", self.n_step, "1 with agent.full_information")
+
+    def require_counterfactuals(self, given: bool) -> None:
+        """ConfigError when the environment does not give what full information learns from."""
+        if self.full_information and not given:
+            raise ConfigError(
+                "agent.full_information learns from counterfactuals; set env.counterfactual=true, or "
+                "agent.full_information=false and agent.n_step=3 for bdq"
+            )
 
 
 @dataclass(frozen=True)

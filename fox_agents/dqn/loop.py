@@ -270,11 +270,7 @@ class DeviceAgent:
                 f'{self.name} learns in a vector environment with branch actions made with output="torch", '
                 'autoreset_mode=SAME_STEP and info_level="learn" or "full"'
             )
-        if self.config.full_information and not env.config.counterfactual:
-            raise ConfigError(
-                f"{self.name} with agent.full_information learns from counterfactuals; set env.counterfactual=true, "
-                "or agent.full_information=false"
-            )
+        self.config.require_counterfactuals(env.config.counterfactual)
         self._allocate()
         observation, info = env.reset(seed=self.config.seed)
         self._observation.copy_(observation)

@@ -103,9 +103,9 @@ class PrioritySum:
                     self._smallest.copy_(_smallest(groups))
         self._before[1:].copy_(self._levels[-1].cumsum(dim=0))
 
-    def add(self, index: Tensor, alpha: Tensor) -> None:
-        """Give new rows, (M,) int64 slots, the largest priority seen so far."""
-        self.set(index, self.to_fixed(self.max_priority, alpha).expand(index.shape))
+    def fresh(self, alpha: Tensor) -> Tensor:
+        """Integer priority (1,) of a row that was never sampled: the largest seen so far."""
+        return self.to_fixed(self.max_priority, alpha)
 
     def update(
         self, index: Tensor, stamp: Tensor, current_stamps: Tensor, priority: Tensor, alpha: Tensor

@@ -181,8 +181,7 @@ class Replay:
         self.position.add_(1).add_(done.to(torch.int64)).remainder_(self.rows)
         begins = self._first_slot + self.position
         self._write_state(begins, next_observation, next_bar, next_mask)
-        largest = self.priorities.max_priority
-        fresh = self.priorities.to_fixed(largest, alpha).expand(self.num_envs)
+        fresh = self.priorities.fresh(alpha).expand(self.num_envs)
         nothing = torch.zeros_like(fresh)
         self.priorities.set(torch.cat([here, after, begins]), torch.cat([fresh, nothing, nothing]))
         self.step.add_(1)

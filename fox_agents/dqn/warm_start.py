@@ -87,7 +87,6 @@ def warm_start(
     rings["stamp"].zero_()
     replay.position.fill_(width)
     stored = rings["kind"] != 0
-    largest = replay.priorities.to_fixed(replay.priorities.max_priority, alpha)
     slots = torch.arange(len(stored), device=stored.device)
-    replay.priorities.set(slots, torch.where(stored, largest, 0))
+    replay.priorities.set(slots, torch.where(stored, replay.priorities.fresh(alpha), 0))
     return int(np.count_nonzero(stored.cpu().numpy()))

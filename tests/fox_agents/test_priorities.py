@@ -15,6 +15,11 @@ ONE = 2**24
 ALPHA1 = torch.tensor(1.0)
 
 
+def add(tree: PrioritySum, index: Any, alpha: Any) -> None:
+    """Give new rows their priority."""
+    tree.set(index, tree.fresh(alpha).expand(index.shape))
+
+
 def ints(*values: int) -> Any:
     return torch.tensor(values, dtype=torch.int64)
 
@@ -54,7 +59,7 @@ def test_an_update_for_an_overwritten_row_is_dropped(overwritten: bool, total: f
     taken = stamps[:1].clone()
     if overwritten:
         stamps[0] += 1
-        tree.add(ints(0), ALPHA1)
+        add(tree, ints(0), ALPHA1)
     tree.update(ints(0), taken, stamps, torch.tensor([0.01]), ALPHA1)
     assert int(tree.total) / ONE == pytest.approx(total, rel=1e-7)
     check_sums(tree)
@@ -65,7 +70,7 @@ def test_a_dropped_update_neither_raises_the_largest_priority_nor_hits_its_neigh
     tree.update(ints(0, 2), ints(0, 1), stamps, torch.tensor([9.0, 3.0]), ALPHA1)
     assert tree.leaves.tolist() == [ONE, ONE, 3 * ONE, ONE]
     assert float(tree.max_priority) == 3.0
-    tree.add(ints(1), ALPHA1)
+    add(tree, ints(1), ALPHA1)
     assert tree.leaves.tolist() == [ONE, 3 * ONE, 3 * ONE, ONE]
 
 
@@ -244,13 +249,13 @@ def life(device: Any, tree: PrioritySum, rounds: int) -> Any:
     generator = torch.Generator().manual_seed(5)
     stamps = torch.zeros(tree.capacity, dtype=torch.int64, device=device)
     alpha, drawn = torch.tensor(0.6, device=device), []
-    tree.add(torch.arange(tree.capacity, device=device), alpha)
+    add(tree, torch.arange(tree.capacity, device=device), alpha)
     for _ in range(rounds):
         index = tree.sample(torch.rand(64, dtype=torch.float64, generator=generator).to(device))
         written = torch.randint(tree.capacity, (32,), generator=generator).to(device)
         sampled_stamps = stamps[index]
         stamps[written] += 1
-        tree.add(written, alpha)
+        add(tree, written, alpha)
         error = torch.randint(1, 9, (64,), generator=generator).float().to(device)
         tree.update(index, sampled_stamps, stamps, error, alpha)
         drawn.append(index.cpu())
@@ -266,7 +271,7 @@ def test_two_runs_are_equal_and_a_restored_tree_goes_on() -> None:
     u = torch.rand(64, dtype=torch.float64)
     assert torch.equal(copy.sample(u), first.sample(u))
     for tree in (copy, first):
-        tree.add(ints(3, 4999), ALPHA1)
+        add(tree, ints(3, 4999), ALPHA1)
     assert all(torch.equal(t, first.tensors()[name]) for name, t in copy.tensors().items())
 
 
@@ -293,12 +298,12 @@ def test_the_tree_works_inside_a_captured_graph() -> None:
     slots, u = torch.arange(4, device=gpu), torch.full((8,), 0.5, dtype=torch.float64, device=gpu)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        tree.add(slots, alpha)
+        add(tree, slots, alpha)
         tree.sample(u)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        tree.add(slots, alpha)
+        add(tree, slots, alpha)
         drawn = tree.sample(u)
         weights = tree.weights(drawn, alpha)
     slots.add_(10)
