@@ -180,7 +180,9 @@ def test_an_environment_that_does_not_fit_is_refused() -> None:
         FoxTorchRLEnv(make(2, info_level="none", **same), action_masks=True)
     with pytest.raises(ConfigError, match="use info_level='full'"):
         FoxTorchRLEnv(make(2, info_level="learn", **same), info_keys=("equity",))
-    assert FoxTorchRLEnv(make(2, **same), info_keys=("equity",)).rollout(3).shape == (2, 3)
+    fits = FoxTorchRLEnv(make(2, **same), info_keys=("equity",))
+    fits.set_seed(3)  # a start in the last bars would end the rollout early
+    assert fits.rollout(3).shape == (2, 3)
 
 
 @pytest.mark.gpu
