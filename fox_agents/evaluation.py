@@ -70,6 +70,10 @@ class EvaluationResult:
     """Account value in money before the first step and after each, shape (steps + 1,)."""
     returns: npt.NDArray[np.float64]
     """Account return of each step, a fraction, shape (steps,)."""
+    positions: npt.NDArray[np.float64]
+    """Signed contracts held after each step, shape (steps,)."""
+    fills: pl.DataFrame
+    """One row a fill of the agent's orders: step, time (of the bar's close), quantity (signed), price."""
     trades: pl.DataFrame
     """Finished trades, as `FoxFuturesVectorEnv.trades` gives them."""
     actions: dict[str, dict[str, int]]
@@ -80,6 +84,16 @@ class EvaluationResult:
     ``fill``: ``buy`` and ``sell`` for orders of the agent filled at least in part, ``none`` for the other steps.
     ``direction``, ``magnitude``, ``order``, ``urgency``: the choices behind those fills, counted where they shaped the
     order."""
+
+    @property
+    def times(self) -> npt.NDArray[np.datetime64]:
+        """Close of the bar of each entry of `equity`, UTC, shape (steps + 1,)."""
+        return self.market.bars.ts[self.market.first_ready :].astype("datetime64[ns]")
+
+    @property
+    def closes(self) -> npt.NDArray[np.float64]:
+        """Price at each of `times`, shape (steps + 1,)."""
+        return self.market.bars.close[self.market.first_ready :]
 
     def report(self, path: str | Path, others: Sequence["EvaluationResult"] = ()) -> Path:
         """Write one self-contained HTML page with the equity against ``others`` (default: buy and hold)."""
@@ -270,9 +284,7 @@ def _result(
     steps = len(market) - 1 - market.first_ready
     windows = alive.shape[1]
     length = math.ceil(steps / windows)
-    returns = np.zeros((windows, length))  # a ruined account earns nothing for the rest of its window
-    returns[:, : len(alive)] = np.where(alive, record["step_return"], 0.0).T
-    returns = returns.reshape(-1)[:steps]
+    returns = _in_order(record["step_return"], alive, length)[:steps]  # 0 after a ruin
     if windows == 1:
         path = record["equity"][alive[:, 0], 0]
         rest = np.full(steps - len(path), path[-1])
@@ -291,5 +303,37 @@ def _result(
     actions = {
         branch: _histogram(chosen[:, b], options) for b, (branch, options) in enumerate(_BRANCHES.items())
     }
-    executed = _executed(record, alive)
-    return EvaluationResult(name, market, cfg, numbers, equity, returns, trades, actions, executed)
+    return EvaluationResult(
+        name,
+        market,
+        cfg,
+        numbers,
+        equity,
+        returns,
+        _in_order(record["position"], alive, length)[:steps],
+        _fills(record, alive, length, market),
+        trades,
+        actions,
+        _executed(record, alive),
+    )
+
+
+def _in_order(values: Array, alive: Array, length: int) -> Array:
+    """Values (steps, windows) as one series in order of time, 0 where a window had ended early."""
+    series = np.zeros((alive.shape[1], length))
+    series[:, : len(alive)] = np.where(alive, values, 0.0).T
+    return series.reshape(-1)
+
+
+def _fills(record: dict[str, Array], alive: Array, length: int, market: Market) -> pl.DataFrame:
+    quantity = _in_order(record["fill_quantity"], alive, length)
+    step = np.flatnonzero(quantity)
+    closed = market.bars.ts[market.first_ready + 1 + step].astype("datetime64[ns]")
+    return pl.DataFrame(
+        {
+            "step": step,
+            "time": pl.Series(closed).dt.replace_time_zone("UTC"),
+            "quantity": quantity[step],
+            "price": _in_order(np.nan_to_num(record["fill_price"]), alive, length)[step],
+        }
+    )

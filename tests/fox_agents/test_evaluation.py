@@ -73,6 +73,10 @@ def test_buy_and_hold_in_closed_form() -> None:
     assert result.metrics["executed_entropy"] == pytest.approx(-(shares * np.log(shares)).sum() / np.log(4))
     assert result.metrics["total_return"] == pytest.approx(gains[-1] / 10_000)
     assert result.metrics["exposure"] == 1.0
+    assert result.positions.tolist() == [2.0, 2.0, 2.0]
+    assert result.fills.select("step", "quantity", "price").rows() == [(0, 2.0, 100.125)]
+    assert result.fills["time"].to_numpy()[0] == result.times[1]  # filled in the bar that closes there
+    assert result.closes.tolist() == [100.0, 101.0, 103.0, 99.0]
 
 
 LONG, HOLD, FLAT = (2, 2, 0, 1), (1, 0, 0, 1), (3, 0, 0, 1)
