@@ -31,6 +31,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
     "full info": {"info_level": "full"},
     "copies": {"copy": True},
+    "copies and full info": {"copy": True, "info_level": "full"},
     "exits": {
         "config": EnvConfig(
             trail_atr=(2.0, 2.0), profit_target_atr=3.0, margin="intrabar", flat_at_session_end=True
@@ -237,23 +238,26 @@ def cuda_rows(
     return rows
 
 
-def cuda_feature_rows(market: Market, size: int, repeats: int) -> list[dict[str, Any]]:
+def cuda_feature_rows(market: Market, sizes: tuple[int, ...], repeats: int) -> list[dict[str, Any]]:
     """Steps per second on the GPU from Python with each feature."""
     rows = []
-    for feature, changes in FEATURES.items():
-        env = make_env(size, market, "cuda", **changes)
-        env.reset(seed=0)
-        pool = action_pool(env, STEPS_PER_READING)
-        seconds = device_seconds(stepper(env, pool), repeats) / len(pool)
-        rows.append(
-            {
-                "envs": size,
-                "features": feature,
-                "us_per_step": 1e6 * seconds,
-                "env_steps_per_s": size / seconds,
-            }
-        )
-        env.close()
+    for size in sizes:
+        for feature, changes in FEATURES.items():
+            env = make_env(size, market, "cuda", **changes)
+            env.reset(seed=0)
+            pool = action_pool(env, STEPS_PER_READING)
+            work = stepper(env, pool)
+            seconds = device_seconds(work, repeats) / len(pool)
+            rows.append(
+                {
+                    "envs": size,
+                    "features": feature,
+                    "us_per_step": 1e6 * seconds,
+                    "host_us_per_step": 1e6 * launch_seconds(work, repeats) / len(pool),
+                    "env_steps_per_s": size / seconds,
+                }
+            )
+            env.close()
     return rows
 
 
@@ -344,7 +348,7 @@ def main() -> None:
             f"\ndevice copy: {bandwidth / 1e12:.2f} TB/s; a step moves {bytes_per_env()} bytes an environment"
         )
         print_table("CUDA backend, step and observation, copy=False, info_level='none'", tables["cuda"])
-        tables["cuda_features"] = cuda_feature_rows(markets[0], sizes[1], repeats)
+        tables["cuda_features"] = cuda_feature_rows(markets[0], sizes[:2], repeats)
         print_table("CUDA backend from Python by feature; plain is as above", tables["cuda_features"])
         rollouts = ROLLOUT_ENVS[:2] if options.quick else ROLLOUT_ENVS
         tables["rollout"] = rollout_rows(markets[0], rollouts, max(repeats // 3, 3))

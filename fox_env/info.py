@@ -83,43 +83,34 @@ for _name in (*_READING.split(), *_WRITING.split()):
     setattr(LazyInfo, _name, _filled(_name))
 
 
-def build_info(
-    arrays: dict[str, Any],
-    terminated: Any,
-    ended: Any | None,
-    final_obs: Any | None,
-    final_masks: Any | None,
-) -> dict[str, Any]:
+def build_info(arrays: dict[str, Any], ended: Any | None, final_obs: Any | None) -> dict[str, Any]:
     """The info of one step.
 
     Parameters
     ----------
     arrays
-        Info arrays by slot name (``info.equity``, ``final_info.equity``), NumPy or torch.
-    terminated
-        (N,) bool; gives the kind and the device of the masks.
+        Output arrays by slot name (``info.equity``, ``final_info.equity``), NumPy or torch.
     ended
         (N,) bool, the episodes that ended in this step; None outside SAME_STEP mode.
     final_obs
         Their last observations, None where no episode ended.
-    final_masks
-        (N, 13) bool, the distinct actions of those last states; None where nobody bootstraps from them.
 
     Returns
     -------
     dict
         Every field with its mask, and in SAME_STEP mode ``final_obs`` and ``final_info``: for NumPy where an episode
-        ended, for torch always, so that nothing waits for the device.
+        ended, for torch always, so that nothing waits for the device. ``final_masks``, the distinct actions of those
+        last states, are there where the batch has them.
     """
-    everywhere = _ones_like(terminated)
+    everywhere = _ones_like(arrays["terminated"])
     info = _with_masks(_named(arrays, "info."), everywhere)
     for name, values in _named(arrays, "counterfactual.").items():
         info[f"counterfactual_{name}"], info[f"_counterfactual_{name}"] = values, everywhere
     if final_obs is None:
         return info
     info["final_obs"], info["_final_obs"] = final_obs, ended
-    if final_masks is not None:
-        info["final_masks"], info["_final_masks"] = final_masks, ended
+    if "final_masks" in arrays:
+        info["final_masks"], info["_final_masks"] = arrays["final_masks"], ended
     fields = _named(arrays, "final_info.")
     if fields:
         masked = _with_masks(fields, ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from fox_env import _layout
@@ -40,8 +39,8 @@ class Backend(Protocol):
     def outputs(self) -> dict[str, Any]:
         """Views of the output arrays by slot name, valid until the next step."""
 
-    def copy_info(self) -> Callable[[], dict[str, Any]]:
-        """Copy the info arrays at once; calling the result views the copy by slot name."""
+    def output_block(self) -> Any:
+        """The bytes behind ``outputs``, ``plan.output_bytes`` of uint8, NumPy or torch: valid until the next step."""
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         """Index of the first row outside the action space of a host array, or -1."""

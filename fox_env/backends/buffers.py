@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fox_env import _layout
 from fox_env.market import Market
@@ -16,11 +16,11 @@ from fox_env.market import Market
 __all__ = [
     "BufferPlan",
     "Slot",
-    "host_views",
     "make_batch",
     "make_market_table",
     "make_metrics",
     "plan_buffers",
+    "slot_views",
 ]
 
 _ALIGNMENT = 256
@@ -40,15 +40,29 @@ class Slot:
     def nbytes(self) -> int:
         return self.dtype.itemsize * math.prod(self.shape)
 
+    @cached_property
+    def torch_view(self) -> tuple[Any, tuple[int, ...], int]:
+        """Torch's dtype, the strides and the offset, both in items, of the array in a tensor of that dtype."""
+        import torch
+
+        strides = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        dtype = torch.from_numpy(np.empty(0, dtype=self.dtype)).dtype
+        return dtype, strides, self.offset // self.dtype.itemsize
+
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """Every array of a batch: the outputs first and together, and the info arrays together among them."""
+    """Every array of a batch: the outputs first and together, so that a step copies what it returns at once.
+
+    The first ``reward_bytes`` are the reward and both flags, the first ``step_bytes`` all outputs but the last views of
+    ended episodes, the first ``output_bytes`` all outputs.
+    """
 
     num_envs: int
     slots: dict[str, Slot]
+    reward_bytes: int
+    step_bytes: int
     output_bytes: int
-    info_span: tuple[int, int]
     total_bytes: int
     ledger_capacity: int
 
@@ -59,7 +73,7 @@ class BufferPlan:
 
     @property
     def info(self) -> list[str]:
-        """Names of the info arrays, which fill ``info_span``."""
+        """Names of the info arrays."""
         return [name for name in self.outputs if name.startswith(("info.", "final_info.", "counterfactual."))]
 
     def named(self, prefix: str) -> dict[str, str]:
@@ -99,23 +113,24 @@ def plan_buffers(
     ledger_capacity: int,
     metrics: bool = False,
 ) -> BufferPlan:
-    """Lay out the outputs (observation, reward, flags, info), then the state, knobs, trade ledger and performance."""
+    """Lay out the outputs (reward, flags, observation, info), then the state, knobs, trade ledger and performance."""
     fields = list(info_fields)
-    main: list[tuple[str, Any, tuple[int, ...]]] = [
-        ("obs", np.float32, (num_envs, _OBS)),
+    rewards: list[tuple[str, Any, tuple[int, ...]]] = [
         ("reward", np.float32, (num_envs,)),
         ("terminated", np.bool_, (num_envs,)),
         ("truncated", np.bool_, (num_envs,)),
     ]
-    if same_step:
-        main.append(("final_obs", np.float32, (num_envs, _OBS)))
-    if final_masks:
-        main.append(("final_masks", np.bool_, (num_envs, sum(_layout.ACTION_BRANCHES))))
-    info = _info_slots("info", fields, num_envs)
+    step: list[tuple[str, Any, tuple[int, ...]]] = [("obs", np.float32, (num_envs, _OBS))]
+    step += _info_slots("info", fields, num_envs)
     if same_step and final_info:
-        info += _info_slots("final_info", fields, num_envs)
+        step += _info_slots("final_info", fields, num_envs)
     if counterfactual:
-        info += _counterfactual_slots(num_envs)
+        step += _counterfactual_slots(num_envs)
+    last: list[tuple[str, Any, tuple[int, ...]]] = []
+    if same_step:
+        last.append(("final_obs", np.float32, (num_envs, _OBS)))
+    if final_masks:
+        last.append(("final_masks", np.bool_, (num_envs, sum(_layout.ACTION_BRANCHES))))
     kept: list[tuple[str, Any, tuple[int, ...]]] = [
         (f"state.{name}", dtype, (num_envs,)) for name, dtype in _layout.STATE_FIELDS.items()
     ]
@@ -127,29 +142,31 @@ def plan_buffers(
         kept.append(("metrics.executed", np.int64, (int(_layout.Executed.SIZE), num_envs)))
 
     slots: dict[str, Slot] = {}
-    ends = [0]
-    for group in (main, info, kept):
+    ends: list[int] = []
+    end = 0
+    for group in (rewards, step, last, kept):
         for name, dtype, shape in group:
-            slots[name] = Slot(np.dtype(dtype), shape, _aligned(ends[-1]))
-            ends[-1] = slots[name].offset + slots[name].nbytes
-        ends.append(ends[-1])
-    main_end, info_end, total = ends[:3]
-    return BufferPlan(num_envs, slots, info_end, (_aligned(main_end), info_end), total, ledger_capacity)
+            slots[name] = Slot(np.dtype(dtype), shape, end)
+            end = _aligned(end + slots[name].nbytes)
+        ends.append(end)
+    return BufferPlan(num_envs, slots, *ends, ledger_capacity)
 
 
 def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
-def host_views(
-    plan: BufferPlan, names: Iterable[str], block: NDArray[np.uint8], start: int
-) -> dict[str, Any]:
-    """Views of slots by name in ``block``, the bytes of the plan from ``start`` on."""
-    views = {}
-    for name in names:
-        slot = plan.slots[name]
-        first = slot.offset - start
-        views[name] = block[first : first + slot.nbytes].view(slot.dtype).reshape(slot.shape)
+def slot_views(plan: BufferPlan, names: Iterable[str], block: Any) -> dict[str, Any]:
+    """Views of slots by name in the plan's bytes from the first on, a NumPy array or a torch tensor of uint8."""
+    slots = {name: plan.slots[name] for name in names}
+    if isinstance(block, np.ndarray):
+        return {name: np.ndarray(slot.shape, slot.dtype, block, slot.offset) for name, slot in slots.items()}
+    views, typed = {}, {}
+    for name, slot in slots.items():
+        dtype, strides, offset = slot.torch_view
+        if dtype not in typed:
+            typed[dtype] = block.view(dtype)
+        views[name] = typed[dtype].as_strided(slot.shape, strides, offset)
     return views
 
 

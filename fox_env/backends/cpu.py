@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_market_table, make_metrics
+from fox_env.backends.buffers import BufferPlan, make_batch, make_market_table, make_metrics, slot_views
 from fox_env.backends.market_arrays import feature_table, market_rows, roll_gaps
 from fox_env.market import Market
 
@@ -56,8 +56,8 @@ class CpuBackend:
         self._threads = threads or _native.max_threads()
         memory = np.zeros(plan.total_bytes + 64, dtype=np.uint8)
         base = -memory.ctypes.data % 64  # whole cache lines
-        self._block = memory[base : base + plan.total_bytes]
-        self._arrays = host_views(plan, plan.slots, self._block, 0)
+        block = memory[base : base + plan.total_bytes]
+        self._arrays = slot_views(plan, plan.slots, block)
         self._faults = np.zeros(int(_layout.Fault.COUNT), dtype=np.uint32)
         self._fault_words = self._faults.data
         self._market_arrays = [(market_rows(m), feature_table(m), roll_gaps(m)) for m in markets]
@@ -80,18 +80,13 @@ class CpuBackend:
         self._actions = _layout.Actions()
         self._actions_address = ctypes.addressof(self._actions)
         self._torch_output = torch_output
-        self._outputs = self._make_outputs()
+        self._output_block: Any = block[: plan.output_bytes]
+        if torch_output:
+            import torch
+
+            self._output_block = torch.from_numpy(self._output_block)
+        self._outputs = slot_views(plan, plan.outputs, self._output_block)
         self.clear_metrics()
-
-    def _make_outputs(self) -> dict[str, Any]:
-        return self._as_output({name: self._arrays[name] for name in self.plan.outputs})
-
-    def _as_output(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        if not self._torch_output:
-            return arrays
-        import torch
-
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def _fill_actions(self, actions: Any, action_format: int, conviction: Any | None) -> None:
         self._actions.values = _address(actions)
@@ -132,10 +127,8 @@ class CpuBackend:
     def outputs(self) -> dict[str, Any]:
         return self._outputs
 
-    def copy_info(self) -> Callable[[], dict[str, Any]]:
-        first, last = self.plan.info_span
-        copy = self._block[first:last].copy()
-        return lambda: self._as_output(host_views(self.plan, self.plan.info, copy, first))
+    def output_block(self) -> Any:
+        return self._output_block
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         self._fill_actions(actions, action_format, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fox_env import _layout, _native
-from fox_env.backends.buffers import BufferPlan, host_views, make_batch, make_market_table, make_metrics
+from fox_env.backends.buffers import BufferPlan, make_batch, make_market_table, make_metrics, slot_views
 from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -205,8 +205,8 @@ class CudaBackend:
         finalize(self, self._context.release, driver.cuStreamDestroy, stream)
         self._staging: dict[str, DeviceMemory] = {}
         self._host = None if torch_output else PinnedMemory(self._context, plan.output_bytes)
-        self._block: Any = None
-        self._outputs = self._make_outputs()
+        self._output_block = self._make_output_block()
+        self._outputs = slot_views(plan, plan.outputs, self._output_block)
         self.clear_metrics()
         self._wait()
 
@@ -225,25 +225,12 @@ class CudaBackend:
         with self._context:
             check(self._driver.cuCtxSynchronize())
 
-    def _make_outputs(self) -> dict[str, Any]:
+    def _make_output_block(self) -> Any:
         if self._host is not None:
-            return host_views(self.plan, self.plan.outputs, self._host.array, 0)
+            return self._host.array
         import torch
 
-        self._block = torch.as_tensor(self._memory, device=self.device)
-        return self._torch_views(self.plan.outputs, self._block, 0)
-
-    def _torch_views(self, names: Iterable[str], block: Any, start: int) -> dict[str, Any]:
-        """Views of slots by name in a tensor of the plan's bytes from ``start`` on."""
-        import torch
-
-        views = {}
-        for name in names:
-            slot = self.plan.slots[name]
-            dtype = torch.from_numpy(np.empty(0, dtype=slot.dtype)).dtype
-            first = slot.offset - start
-            views[name] = block[first : first + slot.nbytes].view(dtype).reshape(slot.shape)
-        return views
+        return torch.as_tensor(self._memory, device=self.device)[: self.plan.output_bytes]
 
     def _staged(self, name: str, array: NDArray[Any] | None) -> int | None:
         """Copy a host array to a device buffer kept for ``name``; the copy is done when this returns."""
@@ -338,13 +325,8 @@ class CudaBackend:
     def outputs(self) -> dict[str, Any]:
         return self._outputs
 
-    def copy_info(self) -> Callable[[], dict[str, Any]]:
-        first, last = self.plan.info_span
-        if self._host is not None:
-            held = self._host.array[first:last].copy()
-            return lambda: host_views(self.plan, self.plan.info, held, first)
-        copy = self._block[first:last].clone()
-        return lambda: self._torch_views(self.plan.info, copy, first)
+    def output_block(self) -> Any:
+        return self._output_block
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         checked = _layout.Actions(actions.ctypes.data, action_format, None)
@@ -382,7 +364,7 @@ class CudaBackend:
     def close(self) -> None:
         """Free the buffers; the batch's own memory goes with the last tensor that views it."""
         self._wait()
-        self._outputs, self._block = {}, None
+        self._outputs, self._output_block = {}, None
         del self._memory
         for memory in (self._faults, self._host, *self._market_table, *self._staging.values()):
             if memory is not None:

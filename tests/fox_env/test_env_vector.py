@@ -24,6 +24,15 @@ def host(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
+def memory_of(array: Any) -> int:
+    """Address of the memory that a NumPy array or torch tensor views."""
+    if isinstance(array, torch.Tensor):
+        return int(array.untyped_storage().data_ptr())
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return int(array.ctypes.data)
+
+
 def steps_taken(obs: Any, horizon: int) -> list[int]:
     """The observation as a step counter: progress through the horizon times its length."""
     return [round(float(x) * horizon) for x in host(obs)[:, PROGRESS]]
@@ -331,8 +340,30 @@ class TestReturnedArrays:
                 np.testing.assert_array_equal(host(arrays[name]), value, err_msg=name)
         assert len({info["bar_index"][0].item() for info in held_late}) > 3  # each of its own step
 
-    def test_an_info_first_looked_at_later_is_that_of_its_step(self) -> None:
-        late, soon = make(2, horizon=5), make(2, horizon=5)
+    @pytest.mark.parametrize("output", ["numpy", "torch"])
+    @pytest.mark.parametrize("info_level", ["none", "full"])
+    def test_a_step_makes_two_copies_and_its_rewards_keep_no_observation(
+        self, output: str, info_level: str
+    ) -> None:
+        env = make(512, horizon=4, output=output, info_level=info_level, autoreset_mode="SAME_STEP")
+        env.reset(seed=0)
+        copies: list[int] = []
+        held = env._reader._clone
+        env._reader._clone = lambda block: copies.append(len(block)) or held(block)
+        for row in random_actions(512, 4):
+            obs, reward, terminated, truncated, info = env.step(row)
+        assert len(copies) == 8 and min(copies) < 512 * 8 < 512 * 512 <= max(copies)
+        assert truncated.all() and dict.__len__(info) == 0  # nobody has looked
+        sources = [memory_of(values) for values in (reward, terminated, truncated)]
+        assert sources[0] == sources[1] == sources[2] != memory_of(obs)
+        if info_level == "full":
+            assert memory_of(info["equity"]) == memory_of(info["final_info"]["equity"]) == memory_of(obs)
+        truncated[...] = False
+        assert info["_final_obs"].all()
+
+    @pytest.mark.parametrize("output", ["numpy", "torch"])
+    def test_an_info_first_looked_at_later_is_that_of_its_step(self, output: str) -> None:
+        late, soon = (make(2, horizon=5, output=output, autoreset_mode="SAME_STEP") for _ in range(2))
         late.reset(seed=0)
         soon.reset(seed=0)
         infos, expected = [], []
@@ -340,8 +371,9 @@ class TestReturnedArrays:
             infos.append(late.step(row)[4])
             expected.append(dict(soon.step(row)[4]))
         for info, right in zip(infos, expected, strict=True):
-            for name in right:
-                np.testing.assert_array_equal(info[name], right[name], err_msg=name)
+            assert info.keys() == right.keys()
+            for name in right.keys() - {"final_info", "final_obs"}:
+                np.testing.assert_array_equal(host(info[name]), host(right[name]), err_msg=name)
 
     def test_the_caller_may_write_into_what_it_got(self) -> None:
         env, twin = make(2, horizon=8), make(2, horizon=8)

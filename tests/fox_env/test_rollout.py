@@ -184,7 +184,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"info": ("equty",)}, "no info field 'equty' to collect; it has final_obs, .*equity"),
+            ({"info": ("equty",)}, "no info field 'equty' to collect; it has equity, .*final_obs"),
             ({"info": "equity"}, r"use info=\('equity',\)"),
             ({"graph": True}, "leave graph out"),
         ],
