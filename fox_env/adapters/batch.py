@@ -11,7 +11,9 @@ from fox_env import _layout
 from fox_env.errors import ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
-__all__ = ["adapted_batch", "read_info_keys", "refuse_part", "set_batch_knob"]
+__all__ = ["adapted_batch", "info_slot", "last_field", "read_info_keys", "refuse_part", "set_batch_knob"]
+
+_COUNTERFACTUAL = tuple(f"counterfactual_{name}" for name in _layout.COUNTERFACTUAL_FIELDS)
 
 
 def read_info_keys(info_keys: Iterable[str]) -> tuple[str, ...]:
@@ -28,11 +30,20 @@ def read_info_keys(info_keys: Iterable[str]) -> tuple[str, ...]:
         )
     names = tuple(info_keys)
     for name in names:
-        if name not in _layout.INFO_FIELDS:
-            raise ConfigError(
-                f"info_keys names {name!r}, which no info has; the fields are {', '.join(_layout.INFO_FIELDS)}"
-            )
+        if name not in (*_layout.INFO_FIELDS, *_COUNTERFACTUAL):
+            known = ", ".join((*_layout.INFO_FIELDS, *_COUNTERFACTUAL))
+            raise ConfigError(f"info_keys names {name!r}, which no info has; the fields are {known}")
     return names
+
+
+def info_slot(name: str) -> str:
+    """The output array behind an info field."""
+    return name.replace("_", ".", 1) if name in _COUNTERFACTUAL else f"info.{name}"
+
+
+def last_field(info: Mapping[str, Any], name: str) -> Any:
+    """A field as the episodes that ended in a step left it; counterfactuals are of the step and have one form."""
+    return info[name] if name in _COUNTERFACTUAL else info["final_info"][name]
 
 
 def adapted_batch(
@@ -67,7 +78,8 @@ def adapted_batch(
     if env is None:
         for name in fixed.keys() & arguments.keys():
             raise ConfigError(f"{name}= is the adapter's own choice ({fixed[name]!r}); leave it out")
-        level = "full" if info_keys or arguments.get("render_mode") is not None else info_level
+        whole = any(name in _layout.INFO_FIELDS for name in info_keys)
+        level = "full" if whole or arguments.get("render_mode") is not None else info_level
         env = FoxFuturesVectorEnv(**{"info_level": level, **arguments, **fixed})
     elif arguments:
         raise ConfigError(
@@ -81,7 +93,12 @@ def adapted_batch(
     if hasattr(env.outputs["obs"], "data_ptr") != (output == "torch"):
         raise ConfigError(f"the adapter reads {output} arrays; make the environment with output={output!r}")
     for name in info_keys:
-        if f"final_info.{name}" not in env.outputs:
+        if name in _COUNTERFACTUAL:
+            if info_slot(name) not in env.outputs:
+                raise ConfigError(
+                    f"info_keys names {name!r}, which this environment leaves out; use counterfactual=True"
+                )
+        elif f"final_info.{name}" not in env.outputs:
             raise ConfigError(
                 f"info_keys names {name!r}, which this environment leaves out; use info_level='full'"
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.adapters.batch import adapted_batch, read_info_keys, refuse_part, set_batch_knob
+from fox_env.adapters.batch import adapted_batch, last_field, read_info_keys, refuse_part, set_batch_knob
 from fox_env.errors import ActionError, ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
@@ -32,9 +32,9 @@ class FoxVecEnv(VecEnv):
     env
         An environment with NumPy outputs in SAME_STEP mode, best made with ``copy=False``; None makes one.
     info_keys
-        Info fields that the dictionaries carry, by their names in Fox (``"equity"``). A field of an event
-        (``"trade_return"``) is there where the event happened; where an episode ended every field is there, of the
-        episode that ended. Every field costs N Python objects a step.
+        Info fields that the dictionaries carry, by their names in Fox (``"equity"``, ``"counterfactual_reward"``). A
+        field of an event (``"trade_return"``) is there where the event happened; where an episode ended every field is
+        there, of the episode that ended. Every field costs N Python objects a step.
     **arguments
         Arguments of the environment that is made.
 
@@ -113,9 +113,10 @@ class FoxVecEnv(VecEnv):
         infos = self._dictionaries(info)
         ended = np.flatnonzero(dones).tolist()
         if ended:
-            final, fields = info["final_obs"], info.get("final_info", {})
+            final = info["final_obs"]
+            fields = {key: _items(last_field(info, key)) for key in self._info_keys}
             for i in ended:
-                infos[i] = {key: fields[key][i].tolist() for key in self._info_keys}
+                infos[i] = {key: values[i] for key, values in fields.items()}
                 infos[i]["terminal_observation"] = final[i]
                 infos[i]["TimeLimit.truncated"] = bool(truncated[i])  # the batch sets one flag: ruin wins
         return self._own("obs", obs), self._own("reward", reward), dones, infos
@@ -210,8 +211,13 @@ class FoxVecEnv(VecEnv):
         """The info of the fields asked for, one dictionary an environment."""
         out: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for key in self._info_keys:
-            values, there = info[key].tolist(), info[f"_{key}"].tolist()
+            values, there = _items(info[key]), info[f"_{key}"].tolist()
             for one, value, happened in zip(out, values, there, strict=True):
                 if happened:
                     one[key] = value
         return out
+
+
+def _items(field: NDArray[Any]) -> list[Any]:
+    """One item an environment, as a single environment's info has it: a number, a list, or an array of its own."""
+    return field.tolist() if field.ndim <= 2 else list(field.copy())

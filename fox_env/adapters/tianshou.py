@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fox_env.adapters.batch import adapted_batch, read_info_keys, set_batch_knob
+from fox_env.adapters.batch import adapted_batch, info_slot, last_field, read_info_keys, set_batch_knob
 from fox_env.errors import ActionError, ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
@@ -234,14 +234,14 @@ class FoxTianshouEnv(BaseVectorEnv):  # type: ignore[misc, unused-ignore]  # a c
             if done[i]:
                 rows[row] = info["final_obs"][i]
                 for name in self._info_keys:
-                    fields[name][i] = info["final_info"][name][i]
+                    fields[name][i] = last_field(info, name)[i]
         self._already_reset[ids] = done[ids]
         return rows, reward[ids], terminated[ids], truncated[ids], _dictionaries(ids, fields)
 
     @property
     def _shown(self) -> list[str]:
         """Names of the outputs that :meth:`reset` reads."""
-        return ["obs", *(f"info.{name}" for name in self._info_keys)]
+        return ["obs", *map(info_slot, self._info_keys)]
 
     def _put_back(
         self, others: NDArray[np.int64], state: dict[str, Any], shown: dict[str, NDArray[Any]]

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from fox_env import _layout
-from fox_env.adapters.batch import adapted_batch, read_info_keys
+from fox_env.adapters.batch import adapted_batch, info_slot, last_field, read_info_keys
 from fox_env.errors import ConfigError
 from fox_env.vector_env import FoxFuturesVectorEnv
 
@@ -33,7 +33,8 @@ class FoxTorchRLEnv(EnvBase):  # type: ignore[misc, unused-ignore]  # a class of
     action_masks
         Add ``"action_mask"``: (N, 13) or (N, 8) bool, the distinct actions.
     info_keys
-        Info fields to add, (N,) each or (N, 4) for ``branch_active``, by their names in Fox (``"equity"``).
+        Info fields to add, by their names in Fox (``"equity"``, ``"counterfactual_reward"``): (N,) each, (N, 4) for
+        ``branch_active``, (N, 8) and (N, 8, 42) for counterfactuals.
     **arguments
         Arguments of the environment that is made.
 
@@ -101,7 +102,7 @@ class FoxTorchRLEnv(EnvBase):  # type: ignore[misc, unused-ignore]  # a class of
             width = sum(_layout.ACTION_BRANCHES) if self._branches else self._exposures
             seen["action_mask"] = Binary(width, shape=(*size, width), dtype=torch.bool, device=device)
         for name in self._info_keys:
-            held = self.env.outputs[f"info.{name}"]
+            held = self.env.outputs[info_slot(name)]
             seen[name] = Unbounded(shape=held.shape, dtype=held.dtype, device=device)
         self.observation_spec = Composite(seen, shape=size, device=device)
         self.action_spec = self._make_action_spec()
@@ -140,8 +141,9 @@ class FoxTorchRLEnv(EnvBase):  # type: ignore[misc, unused-ignore]  # a class of
                 torch.where(row, info["final_masks"], masks) if self._branches else masks | row
             )
         for name in self._info_keys:
-            last, values = info["final_info"][name], info[name]
-            out[name] = torch.where(row if values.ndim > 1 else done, last, values)
+            values = info[name]
+            rows = done.reshape(-1, *(1,) * (values.ndim - 1))
+            out[name] = torch.where(rows, last_field(info, name), values)
         flags = {"reward": reward, "terminated": terminated, "truncated": truncated}
         out |= {name: values.clone().unsqueeze(-1) for name, values in flags.items()}
         self._already_reset = done
@@ -183,7 +185,7 @@ class FoxTorchRLEnv(EnvBase):  # type: ignore[misc, unused-ignore]  # a class of
         out: dict[str, Any] = {"observation": live["obs"].clone()}
         if self._has_masks:
             out["action_mask"] = self.env.action_masks()
-        out |= {name: live[f"info.{name}"].clone() for name in self._info_keys}
+        out |= {name: live[info_slot(name)].clone() for name in self._info_keys}
         for name in ("done", "terminated", "truncated"):
             out[name] = torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device)
         return TensorDict(out, batch_size=self.batch_size, device=self.device)

@@ -112,6 +112,25 @@ class TestStepping:
         infos[0]["mine"] = 1
         assert all("mine" not in x for x in infos[1:])
 
+    def test_counterfactuals_are_those_of_the_step_also_where_it_ended(self) -> None:
+        keys = ("counterfactual_reward", "counterfactual_truncated", "counterfactual_account", "equity")
+        env = made(3, horizon=4, action_type="discrete", counterfactual=True, info_keys=keys)
+        env.reset()
+        assert env.reset_infos[0]["counterfactual_reward"] == [0.0] * 8
+        held: list[Any] = []
+        ends = 0
+        for row in np.random.default_rng(0).integers(0, 8, (12, 3)):
+            obs, reward, dones, infos = env.step(row)
+            for i, one in enumerate(infos):
+                assert one["counterfactual_reward"][row[i]] == reward[i]
+                assert one["counterfactual_truncated"] == [bool(dones[i])] * 8
+                after = one["terminal_observation"] if dones[i] else obs[i]
+                assert (one["counterfactual_account"][row[i]] == after[86:]).all()
+                held.append((one["counterfactual_account"], one["counterfactual_account"].copy()))
+            ends += int(dones.sum())
+        assert ends == 9 and all((a == b).all() for a, b in held)
+        assert any((a != a[0]).any() for a, _ in held)
+
     def test_an_action_outside_the_space_is_refused(self) -> None:
         env = made(2, action_type="discrete")
         env.reset()
@@ -225,6 +244,7 @@ class TestRefusals:
             ({"output": "torch"}, "output= is the adapter's own choice"),
             ({"info_keys": ("eqity",)}, "info_keys names 'eqity'"),
             ({"info_keys": ("equity",), "info_level": "learn"}, "use info_level='full'"),
+            ({"info_keys": ("counterfactual_reward",)}, "use counterfactual=True"),
         ],
     )
     def test_arguments(self, arguments: dict[str, Any], words: str) -> None:

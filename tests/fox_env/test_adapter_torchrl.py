@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 from small_market import make, random_actions, small_market
@@ -84,6 +85,27 @@ def test_transitions_are_those_of_the_batch_and_end_in_the_true_state(wrapped: b
     assert data["next", "truncated"].sum() == 12
     if wrapped:
         assert data["next", "step_count"][data["next", "done"]].unique().tolist() == [6]
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_counterfactuals_are_those_of_the_step_also_where_it_ended(copy: bool) -> None:
+    keys = tuple(f"counterfactual_{name}" for name in ("reward", "terminated", "truncated", "account"))
+    batch = make(
+        3, horizon=5, action_type="discrete", output="torch", autoreset_mode="SAME_STEP",
+        counterfactual=True, info_level="none", copy=copy,
+    )  # fmt: skip
+    env = FoxTorchRLEnv(batch, info_keys=keys)
+    check_env_specs(env, seed=0)
+    assert env.observation_spec["counterfactual_account"].shape == (3, 8, 42)
+    env.set_seed(4)
+    actions = torch.as_tensor(np.random.default_rng(0).integers(0, 8, (20, 3)))
+    after = played(env, actions)["next"]
+    chosen = actions.unsqueeze(-1)
+    assert torch.equal(after["counterfactual_reward"].gather(-1, chosen), after["reward"])
+    assert torch.equal(after["counterfactual_truncated"].gather(-1, chosen), after["truncated"])
+    assert after["truncated"].sum() == 12 and not after["counterfactual_terminated"].any()
+    account = after["counterfactual_account"].gather(2, chosen.unsqueeze(-1).expand(-1, -1, -1, 42))
+    assert torch.equal(account.squeeze(2), after["observation"][..., 86:])
 
 
 def test_episodes_that_end_apart_are_reset_apart() -> None:
