@@ -118,7 +118,7 @@ def _caption(results: Sequence["EvaluationResult"]) -> str:
         np.datetime_as_string(market.bars.ts[i].astype("datetime64[ns]"), unit="m").replace("T", " ")
         for i in (market.first_ready, -1)
     )
-    settled = "sold" if results[0].config.close_at_end else "valued"
+    settled = "sold" if results[0].config.sells_at_end else "valued"
     volume = "" if market.has_volume else "; no volume in the data: participation limits and impact are off"
     return (
         f"{market.contract.symbol} from {first} to {last} UTC, {metrics['bars']:,} bars; ratios annualised with "

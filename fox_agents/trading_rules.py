@@ -70,6 +70,7 @@ def _money(cfg: EnvConfig, contract: ContractSpec) -> dict[str, Any]:
         for field in dataclasses.fields(cfg)
         if field.name not in _NO_MONEY
     }
+    rules["close_at_end"] = cfg.sells_at_end
     rules["fee for closing on the same day"] = (
         contract.closes_today_apart and cfg.fee_per_side is None and cfg.fee_rate is None
     )

@@ -94,7 +94,7 @@ class EnvConfig:
     """``hard``: the agent's orders in a younger trade are ignored; ``soft``: only the trade reward sees it."""
     close_at_end: bool = False
     """Sell at the last mark, at market cost, when an episode ends; otherwise an open position is valued at the mark.
-    Always on with ``reward="trade"``."""
+    The trade reward sells whatever this says (``sells_at_end``)."""
     reward: Literal["return", "risk", "trade"] = "return"
     """``return``: step_return * reward_scale; ``risk``: equity change / risk_unit; ``trade``: paid where trades end."""
     reward_scale: float = 100.0
@@ -136,8 +136,6 @@ class EnvConfig:
         self._check_counts()
         self._check_choices()
         self._check_lots()
-        if self.reward == "trade":
-            object.__setattr__(self, "close_at_end", True)
 
     def _numbers(self, name: str, count: int) -> tuple[float, ...]:
         value = getattr(self, name)
@@ -178,6 +176,11 @@ class EnvConfig:
             or self.margin == "intrabar"
             or self.flat_at_session_end
         )
+
+    @property
+    def sells_at_end(self) -> bool:
+        """Whether an open position is sold when an episode ends: asked for, or paid for by the trade reward."""
+        return self.close_at_end or self.reward == "trade"
 
     def _check_numbers(self) -> None:
         above_zero = (

@@ -127,7 +127,7 @@ def order_sizes(positions: Float, config: EnvConfig) -> tuple[NDArray[np.int64],
 
 def liquidation_costs(market: Market, config: EnvConfig, positions: Float) -> Float:
     """Return the money that closing positions at the last bar costs; 0 where they are only valued at the mark."""
-    if not config.close_at_end:
+    if not config.sells_at_end:
         return np.zeros(len(positions))
     lots = np.rint(positions / config.lot).astype(np.int64)
     # No position may be cut before it is sold, nor unopened as the last bar has no volume; closing needs none.
@@ -170,4 +170,5 @@ def _limitless(config: EnvConfig) -> EnvConfig:
         exploration_scale=0.0,
         random_start=False,
         close_at_end=False,
+        reward="return",  # the trade reward sells at the end
     )

@@ -100,7 +100,7 @@ def make_params(market: Market, config: EnvConfig, autoreset_mode: int) -> Any:
         reward_mode=_layout.RewardMode[config.reward.upper()],
         autoreset_mode=autoreset_mode,
         has_volume=market.has_volume,
-        close_at_end=config.close_at_end,
+        close_at_end=config.sells_at_end,
         good_till_cancelled=config.gtc,
         close_today=contract.closes_today_apart and not own_fees,
         min_hold=config.min_hold_bars,

@@ -31,6 +31,7 @@ from fox_env.backends import Backend, ClosedBackend
 from fox_env.config import EnvConfig
 from fox_env.device_metrics import BatchMetrics, read_metrics, require_metrics
 from fox_env.errors import ActionError, FoxError
+from fox_env.idle_options import warn_of_idle_options
 from fox_env.knobs import KNOBS, check_knob, initial_knobs, with_physics_knobs
 from fox_env.market import Market
 from fox_env.markets import resolve_markets
@@ -152,6 +153,7 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
         )
         self._bars = np.array([len(m) for m in self.markets])[self.market_of]
         self.config = merge_config(config, options, max_episode_steps)
+        warn_of_idle_options(self.config, action_type)
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode

@@ -211,6 +211,7 @@ def best_of_all_plays(market: Market, config: EnvConfig, positions: NDArray[np.f
         {},
         {"half_spread_ticks": 0.0, "fee_per_side": 0.0},
         {"half_spread_ticks": 2.0, "close_at_end": True},
+        {"half_spread_ticks": 2.0, "reward": "trade"},
         {"impact_coef": 0.4},
         {"impact_coef": 0.4, "fee_rate": 1e-5, "close_at_end": True},
         {"participation": (5e-4,) * 3},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -166,8 +167,15 @@ def test_components_sum_to_the_reward_and_only_this_reward_has_them() -> None:
     assert "reward_components" not in play(make_account(market), [BUY])[0]
 
 
-def test_it_always_closes_at_the_end() -> None:
-    assert EnvConfig(reward="trade").close_at_end
+def test_it_always_closes_at_the_end_and_leaves_no_trace_in_other_rewards() -> None:
+    paid = EnvConfig(reward="trade")
+    assert paid.sells_at_end
+    for other in (paid.replace(reward="risk"), dataclasses.replace(paid, reward="risk")):
+        assert other == EnvConfig(reward="risk") and not other.sells_at_end
+    assert paid.replace(reward="risk", close_at_end=True).sells_at_end
+    market = make_market(still(100, 100, 101))
+    ends = [play(make_account(market, reward=reward), [BUY, KEEP])[-1] for reward in ("trade", "risk")]
+    assert [step["position"] for step in ends] == [0.0, 2.0]
 
 
 def test_event_reward_alone_favours_a_discounted_loss() -> None:
