@@ -1,7 +1,8 @@
 // How an episode begins and ends.
 //
 //   start       forced, or uniform over start_count bars from first_start
-//   terminated  equity <= max(floor * initial cash, 0); the position is closed at the close at market cost
+//   terminated  equity <= max(floor * initial cash, 0), also after the costs of a sale at the end; the position is closed
+//               at the close at market cost
 //   truncated   the horizon is reached or the data end; terminated wins when both fall on one bar
 #pragma once
 #include "layout.cuh"
@@ -41,7 +42,8 @@ FOX_FN EpisodeEnd end_of_episode(EnvState& s, StepInfo& info, const MarketRow& b
     if (s.lots != 0 && (ruined || (over && p.close_at_end))) {
         book_liquidation(s, info, bar.close, ruined ? EXIT_REASON_FLOOR : EXIT_REASON_EPISODE_END, c, b);
     }
-    return {ruined, over && !ruined};
+    const bool ended_ruined = ruined || equity_at(s, bar.close, p) <= p.floor_equity;
+    return {ended_ruined, over && !ended_ruined};
 }
 
 }  // namespace FOX_NAMESPACE

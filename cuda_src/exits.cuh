@@ -121,10 +121,13 @@ FOX_FN void ratchet_stop(EnvState& s, f64 close) {
     s.stop = s.lots > 0 ? max_of(s.stop, level) : min_of(s.stop, level);
 }
 
-// Nothing is held over a session's end: the position is closed at the close of its last bar.
+// Nothing is held over a session's end: the position is closed at the close of its last bar, or where that cannot be
+// traded in of the next bar that can.
 template <u32 RULES>
-FOX_FN void leave_session(EnvState& s, StepInfo& info, const MarketRow& bar, const Costs& c, const Booking<RULES>& b) {
-    if ((bar.flags & BAR_FLAG_SESSION_END) && can_close(s, bar, b.params)) {
+FOX_FN void leave_session(EnvState& s, StepInfo& info, const MarketRow& bar, const MarketRow* rows, const Costs& c,
+                          const Booking<RULES>& b) {
+    if (!can_close(s, bar, b.params)) return;
+    if ((bar.flags & BAR_FLAG_SESSION_END) || duty_waits(s, BAR_FLAG_SESSION_END, rows, b.params)) {
         book_liquidation(s, info, bar.close, EXIT_REASON_SESSION, c, b);
     }
 }

@@ -9,7 +9,8 @@
 //            rho V clamp((limit - L + 1) / (H - L + 1), 0, 1), sells mirrored
 //
 // Limit and IOC orders do not survive a session gap unless they are good till cancelled. Data without volume have no
-// participation limit. A bar locked at a price limit sells nothing at the upper one and buys nothing at the lower one.
+// participation limit. A bar locked at a price limit sells nothing at the upper one and buys nothing at the lower one; a bar
+// that only opens there has nobody to take from at its open.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -40,6 +41,16 @@ FOX_FN bool can_close(const EnvState& s, const MarketRow& bar, const EnvParams& 
     return s.lots != 0 && can_trade(-sign_of(s.lots), bar, p);
 }
 
+// Whether a duty to close the position, met at a bar with this flag, still waits: that bar and those since traded nothing
+// that could close it. Called inside the bar after s.bar, once its fills are booked.
+FOX_FN bool duty_waits(const EnvState& s, u32 flag, const MarketRow* rows, const EnvParams& p) {
+    for (i32 bar = s.bar; bar > s.bar - s.bars_in_trade; --bar) {
+        if (can_close(s, rows[bar], p)) return false;
+        if (rows[bar].flags & flag) return true;
+    }
+    return false;
+}
+
 // Lots that a share of the bar's volume allows, for an order of `wanted` > 0 lots.
 FOX_FN i32 lots_within_share(i32 side, i32 wanted, f64 share, const MarketRow& bar, const EnvParams& p) {
     if (!can_trade(side, bar, p)) return 0;
@@ -49,7 +60,7 @@ FOX_FN i32 lots_within_share(i32 side, i32 wanted, f64 share, const MarketRow& b
 FOX_FN Fill taker_fill(i32 lots, f64 share, const MarketRow& bar, const Costs& c, const EnvParams& p) {
     const i32 side = sign_of(lots);
     const i32 n = lots_within_share(side, absolute(lots), share, bar, p);
-    if (n == 0) return no_fill();
+    if (n == 0 || (bar.flags & (side > 0 ? BAR_FLAG_OPEN_UP : BAR_FLAG_OPEN_DOWN))) return no_fill();
     return {side * n, bar.open + (f64)side * taker_slippage(c, contracts_of(n, p)), bar.open, c.half_spread, false};
 }
 

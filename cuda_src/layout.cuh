@@ -65,14 +65,16 @@ enum BarFlag : i32 {
     BAR_FLAG_ROLL = 4,
     BAR_FLAG_LOCKED_UP = 8,     // at the upper price limit: nobody sells
     BAR_FLAG_LOCKED_DOWN = 16,  // at the lower price limit: nobody buys
-    BAR_FLAG_DAY_END = 32       // the last bar of a trading day
+    BAR_FLAG_DAY_END = 32,      // the last bar of a trading day
+    BAR_FLAG_OPEN_UP = 64,      // opens at the upper price limit: nobody sells there
+    BAR_FLAG_OPEN_DOWN = 128    // opens at the lower price limit: nobody buys there
 };
 
 // Groups of rules with state of their own. A step is compiled with the groups that some account of the batch uses; an
 // account whose parameters switch a rule off is the same with and without it.
 enum Rules : u32 {
     RULES_NONE = 0,
-    RULES_EXITS = 1,         // stops, targets, intrabar margin, session ends
+    RULES_EXITS = 1,         // stops, targets, intrabar margin, session ends, margins of the day
     RULES_KELLY = 2,         // the Kelly cap
     RULES_LATENCY = 4,       // orders that are executed a bar later
     RULES_TRADE_REWARD = 8,  // the trade reward

@@ -165,12 +165,17 @@ FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 rea
 }
 
 // Worst and best P&L of the open trade at the extremes of a bar that it was open in. A trade that a resting order
-// began in this bar is compared with the close only: the extreme may lie before it.
-FOX_FN void track_excursions(EnvState& s, const MarketRow& bar, bool entered_resting, const EnvParams& p) {
+// began in this bar is compared with the close only: the extreme may lie before it. One that a resting order resized may
+// have met an extreme with either size; the worse counts, without what the fill would have gained there.
+FOX_FN void track_excursions(EnvState& s, const MarketRow& bar, const Fill& fill, bool entered_resting,
+                             const EnvParams& p) {
     const f64 adverse = entered_resting ? bar.close : (s.lots > 0 ? bar.low : bar.high);
     const f64 favourable = entered_resting ? bar.close : (s.lots > 0 ? bar.high : bar.low);
-    s.trade_mae = min_of(s.trade_mae, s.trade_net + unrealised(s, adverse, p));
-    s.trade_mfe = max_of(s.trade_mfe, s.trade_net + unrealised(s, favourable, p));
+    const f64 resized = fill.maker && !entered_resting ? contracts_of(fill.lots, p) * p.tick_value : 0.0;
+    const f64 worst = unrealised(s, adverse, p) - max_of(resized * (adverse - fill.price), 0.0);
+    const f64 best = unrealised(s, favourable, p) - max_of(resized * (favourable - fill.price), 0.0);
+    s.trade_mae = min_of(s.trade_mae, s.trade_net + worst);
+    s.trade_mfe = max_of(s.trade_mfe, s.trade_net + best);
 }
 
 }  // namespace FOX_NAMESPACE

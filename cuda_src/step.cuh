@@ -72,8 +72,9 @@ template <bool WITH_INFO, u32 RULES>
 FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const World& world) {
     const EnvParams& p = world.market.params;
     const f64* knobs = world.knobs;
-    MarketRow decision = world.market.rows[s.bar];
-    const MarketRow bar = world.market.rows[s.bar + 1];
+    const MarketRow* rows = world.market.rows;
+    MarketRow decision = rows[s.bar];
+    const MarketRow bar = rows[s.bar + 1];
     const f64 equity = equity_at(s, decision.close, p), unrealised_before = unrealised(s, decision.close, p);
     const Costs costs = costs_in_force(s, decision, p, knobs);
     const Booking<RULES> booking = {p, knobs, equity, decision.atr, s.bar + 1, world.ledger, world.ledger_capacity};
@@ -111,14 +112,14 @@ FOX_FN Outcome env_step(EnvState& s, const Intent& action, f64 conviction, const
     out.info.order_status = (i8)status_of(order, fill);
     out.info.fill_quantity = contracts_of(fill.lots, p);
     out.info.fill_price = fill.lots != 0 ? fill.price * p.tick_size : nan_price();
-    if (s.lots != 0) track_excursions(s, bar, entered_resting, p);
+    if (s.lots != 0) track_excursions(s, bar, fill, entered_resting, p);
     if ((RULES & RULES_EXITS) && p.intrabar_margin) {
         enforce_maintenance(s, out.info, p.maintenance_margin, adverse_extreme(s, bar), bar, costs, booking);
     }
-    enforce_maintenance(s, out.info, maintenance_at_close(bar, p), bar.close, bar, costs, booking);
+    enforce_maintenance(s, out.info, maintenance_at_close<RULES>(s, bar, rows, p), bar.close, bar, costs, booking);
     if (RULES & RULES_EXITS) {
         ratchet_stop(s, bar.close);
-        if (p.flat_at_session_end) leave_session(s, out.info, bar, costs, booking);
+        if (p.flat_at_session_end) leave_session(s, out.info, bar, rows, costs, booking);
     }
 
     s.bar += 1;

@@ -48,7 +48,8 @@ class MarketColumns:
     flags : uint8 (T,)
         ``BarFlag`` bits: GAP at the first bar after a session break, SESSION_END at the last bar of a
         session, DAY_END at the last bar of a trading day, ROLL at the first bar of a new contract, LOCKED_UP and
-        LOCKED_DOWN where the whole bar lies at the price limit of ``Bars.extra["upper_limit"]`` or ``["lower_limit"]``.
+        LOCKED_DOWN where the whole bar lies at the price limit of ``Bars.extra["upper_limit"]`` or ``["lower_limit"]``,
+        OPEN_UP and OPEN_DOWN where it opens there.
     """
 
     open: Float
@@ -138,7 +139,7 @@ def convert(bars: Bars, spec: ContractSpec, observe: Sequence[str] = ()) -> tupl
         },
         observed=_observed(bars, observe),
     )
-    flags = _locked(bars, ticks, spec)
+    flags = _at_limits(bars, ticks, spec)
     flags |= np.where(bars.gap, int(BarFlag.GAP), 0) | np.where(bars.session_end, int(BarFlag.SESSION_END), 0)
     flags |= np.where(_rolled(bars), int(BarFlag.ROLL), 0)
     flags |= np.where(_day_ends(bars, spec), int(BarFlag.DAY_END), 0)
@@ -174,14 +175,19 @@ def _day_ends(bars: Bars, spec: ContractSpec) -> NDArray[np.bool_]:
     return ends
 
 
-def _locked(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> NDArray[np.int64]:
-    """Return the flags of bars that lie at a price limit as a whole."""
-    locked = np.zeros(len(bars), dtype=np.int64)
-    for name, flag in (("upper_limit", BarFlag.LOCKED_UP), ("lower_limit", BarFlag.LOCKED_DOWN)):
+def _at_limits(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> NDArray[np.int64]:
+    """Return the flags of bars that lie at a price limit as a whole, or open there."""
+    flags = np.zeros(len(bars), dtype=np.int64)
+    limits = (
+        ("upper_limit", BarFlag.LOCKED_UP, BarFlag.OPEN_UP),
+        ("lower_limit", BarFlag.LOCKED_DOWN, BarFlag.OPEN_DOWN),
+    )
+    for name, locked, opens in limits:
         if name in bars.extra:
             limit = to_ticks(bars.extra[name], spec.tick_size)
-            locked |= np.where((ticks["low"] == limit) & (ticks["high"] == limit), int(flag), 0)
-    return locked
+            flags |= np.where(ticks["open"] == limit, int(opens), 0)
+            flags |= np.where((ticks["low"] == limit) & (ticks["high"] == limit), int(locked), 0)
+    return flags
 
 
 def _refuse_absurd(bars: Bars, ticks: dict[str, Float], spec: ContractSpec) -> None:

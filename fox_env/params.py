@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,13 @@ def risk_unit(market: Market, config: EnvConfig) -> float:
     return config.risk_atr * mean_atr * config.max_position * market.contract.tick_value
 
 
-def rules_in_use(config: EnvConfig, markets: Iterable[Market]) -> int:
+def rules_in_use(config: EnvConfig, markets: Sequence[Market]) -> int:
     """``Rules`` bits (layout.cuh) of the groups of rules that accounts of these options and markets use."""
+    day_margins = config.margin and any(
+        market.contract.day_maintenance_margin is not None for market in markets
+    )
     used = {
-        _layout.Rules.EXITS: config.has_exits,
+        _layout.Rules.EXITS: config.has_exits or day_margins,
         _layout.Rules.KELLY: config.kelly,
         _layout.Rules.LATENCY: config.latency_bars > 0,
         _layout.Rules.TRADE_REWARD: config.reward == "trade",

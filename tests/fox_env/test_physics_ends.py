@@ -135,6 +135,24 @@ FLOOR = [
         [{"reason": "floor"}],
         {"capital_floor": 0.99, "close_at_end": True},
     ),
+    Case(
+        "ruin by the costs of the sale at the end",
+        still(100, 100, 100),
+        [BUY, KEEP],
+        [
+            {"equity": 9_983.5, "terminated": 0},
+            {"equity": 9_967, "terminated": 1, "truncated": 0, "exit_reason": ExitReason.EPISODE_END},
+        ],
+        [{"reason": "episode_end"}],
+        {"capital_floor": 0.9975, "initial_cash": 10_000.0, "close_at_end": True},
+    ),
+    Case(
+        "no ruin where the position is only valued at the end",
+        still(100, 100, 100),
+        [BUY, KEEP],
+        [{"equity": 9_983.5}, {"equity": 9_983.5, "terminated": 0, "truncated": 1, "position": 2}],
+        options={"capital_floor": 0.9975, "initial_cash": 10_000.0},
+    ),
 ]  # fmt: skip
 
 ENDS = [

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from physics_scenario import (
+    AGGRESSIVE,
     BUY,
     CLOSE,
     FREE,
     FULL,
+    IOC,
     KEEP,
     LIMIT,
     LONG,
@@ -19,6 +21,7 @@ from physics_scenario import (
     QUARTER,
     RISING,
     SELL,
+    SHORT,
     Case,
     check,
     make_account,
@@ -360,6 +363,28 @@ class TestPriceLimits:
         )
         assert play(env, [BUY])[0]["position"] == 2.0
 
+    @pytest.mark.parametrize(
+        ("limit", "opens", "unfilled", "resting"),
+        [("upper_limit", 104, BUY, LONG), ("lower_limit", 96, SELL, SHORT)],
+    )
+    def test_nobody_is_on_the_other_side_of_an_open_at_the_limit(
+        self, limit: str, opens: float, unfilled: Any, resting: int
+    ) -> None:
+        low, high = sorted((100.0, opens))
+        bars = [*still(100), (opens, high, low, 100), *still(100)]
+        market = self.market(bars, **{limit: {1: opens}})
+        for action in (BUY, SELL):
+            step = play(make_account(market), [action])[0]
+            assert step["order_status"] == (
+                OrderStatus.UNFILLED if action == unfilled else OrderStatus.FILLED
+            )
+        at_close = (resting, FULL, LIMIT, AGGRESSIVE)
+        step = play(make_account(market, queue_prob=1.0), [at_close])[0]
+        assert abs(step["position"]) == 2.0 and step["fill_price"] == 100.0 and step["spread_cost"] == 0.0
+        ioc = (resting, FULL, IOC, AGGRESSIVE)
+        far = make_account(market, ioc_tolerance_ticks=(0.0, 0.0, 99.0))
+        assert play(far, [ioc])[0]["order_status"] == OrderStatus.UNFILLED
+
     def test_limits_beside_the_bars_or_missing_lock_nothing(self) -> None:
         for limit in (-np.inf, np.inf, np.nan, 0.0, 200.0):
             env = make_account(
@@ -385,6 +410,39 @@ class TestPriceLimits:
         market = make_market(still(100, 100, 90, 89, 88), volume=[1e6, 1e6, 0, 1e6, 1e6])
         env = make_account(market, margin="close", initial_cash=2_500.0, capital_floor=0.0, **FREE)
         assert [step["position"] for step in play(env, [BUY, KEEP, KEEP])] == [2.0, 2.0, 0.0]
+
+    def test_a_session_that_cannot_be_left_is_left_in_the_next_bar_that_trades(self) -> None:
+        market = make_market(
+            still(100, 100, 100, 101, 102, 103),
+            volume=[1e6, 1e6, 0, 0, 1e6, 1e6],
+            minutes=[0, 1, 2, 600, 601, 602],
+        )
+        env = make_account(market, flat_at_session_end=True, **FREE)
+        steps = play(env, [BUY, KEEP, KEEP, KEEP, BUY])
+        assert [step["position"] for step in steps[:4]] == [2.0, 2.0, 2.0, 0.0]
+        assert steps[3]["exit_reason"] == ExitReason.SESSION
+        assert steps[3]["equity"] == 100_000 + 2 * 2 * 50
+
+    def test_a_trade_begun_after_the_session_is_held(self) -> None:
+        market = make_market(
+            still(100, 100, 100, 100, 100), volume=[1e6, 1e6, 0, 1e6, 1e6], minutes=[0, 1, 2, 600, 601]
+        )
+        env = make_account(market, flat_at_session_end=True, **FREE)
+        assert [step["position"] for step in play(env, [BUY, KEEP, SELL])] == [2.0, 2.0, -2.0]
+        late = [step["position"] for step in play(env, [KEEP, KEEP, BUY])]
+        assert late == [0.0, 0.0, 2.0]
+
+    def test_the_overnight_margin_is_asked_for_in_the_next_bar_that_trades(self) -> None:
+        market = make_market(
+            still(*[100] * 7), volume=[1e6, 1e6, 0, 0, 1e6, 1e6, 1e6],
+            minutes=[0, 1, 2, DAY, DAY + 1, DAY + 2, DAY + 3], spec=DAY_MARGIN,
+        )  # fmt: skip
+        env = make_account(market, margin="close", initial_cash=1_500.0, **FREE)
+        steps = play(env, [BUY, KEEP, KEEP, KEEP, BUY])
+        assert [step["position"] for step in steps] == [2.0, 2.0, 2.0, 0.0, 2.0]
+        assert steps[3]["exit_reason"] == ExitReason.MARGIN
+        rich = make_account(market, margin="close", initial_cash=1_850.0, **FREE)
+        assert [step["position"] for step in play(rich, [BUY, KEEP, KEEP, KEEP])] == [2.0] * 4
 
 
 class TestOffGridRoll:
