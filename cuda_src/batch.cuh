@@ -163,11 +163,13 @@ FOX_FN void write_final_observation(const Batch& b, const TradedMarket& m, i64 i
     for (int j = 0; j < OBS_ACCOUNT; ++j) out[OBS_FEATURES + j] = account[j];
 }
 
-// Write a row of legal distinct actions: 13 branch entries, or 8 exposures.
+FOX_FN i32 mask_width(bool exposures) { return exposures ? ACTION_SPACE_EXPOSURES : ACTION_SPACE_BRANCH_ENTRIES; }
+
+// Write a row of legal distinct actions, of the branches or of the exposures.
 template <u32 RULES>
 FOX_FN void write_mask(u8* out, const EnvState& s, const TradedMarket& m, const f64* knobs, bool exposures) {
     const Cap cap = position_cap<RULES>(s, equity_at(s, m.rows[s.bar].close, m.params), m.params, knobs);
-    const i32 width = exposures ? 8 : 13;
+    const i32 width = mask_width(exposures);
     u32 mask = exposures ? exposure_mask(s, cap, m.params) : branch_mask(s, cap, m.params);
     // A bar passes before an action is executed: a position may be stopped, an order under way filled by then.
     if ((RULES & RULES_LATENCY) && m.params.latency && (s.lots != 0 || !pending_intent(s).hold)) mask = ~0u;
@@ -180,7 +182,7 @@ FOX_FN void restart_same_step(EnvState& s, Outcome& out, const Batch& b, const T
     observe_account<RULES>(account, s, m.rows[s.bar], m.params, b.knobs);
     write_final_observation(b, m, i, s.bar, account);
     if (WITH_INFO) store_info(b.final_info, i, out.info);
-    if (WITH_INFO && b.final_masks) write_mask<RULES>(b.final_masks + 13 * i, s, m, b.knobs, false);
+    if (WITH_INFO && b.final_masks) write_mask<RULES>(b.final_masks + mask_width(false) * i, s, m, b.knobs, false);
     s.episode += 1;
     begin_episode(s, -1, m.params);
     mark_account(out.info, s, m.rows[s.bar], m.params);
@@ -227,7 +229,7 @@ FOX_FN i32 advance(const Batch& b, const TradedMarket& m, i64 i, const Actions& 
 }
 
 FOX_FN void clear_counterfactuals(const CounterfactualArrays& a, i64 i) {
-    for (i64 at = 8 * i; at < 8 * i + 8; ++at) {
+    for (i64 at = ACTION_SPACE_EXPOSURES * i; at < ACTION_SPACE_EXPOSURES * (i + 1); ++at) {
         a.reward[at] = 0.0f;
         a.terminated[at] = a.truncated[at] = 0;
         for (i64 j = 0; j < OBS_ACCOUNT; ++j) a.account[at * OBS_ACCOUNT + j] = 0.0f;
@@ -259,7 +261,7 @@ FOX_FN i32 reset(const Batch& b, const TradedMarket& m, i64 i, const ResetReques
 // The legal distinct actions of environment i.
 template <u32 RULES>
 FOX_FN void write_env_mask(const Batch& b, const TradedMarket& m, i64 i, bool exposures, u8* out) {
-    write_mask<RULES>(out + i * (exposures ? 8 : 13), load_state<RULES>(b, i), m, b.knobs, exposures);
+    write_mask<RULES>(out + i * mask_width(exposures), load_state<RULES>(b, i), m, b.knobs, exposures);
 }
 
 // What one of the eight exposures would lead to from the present state of environment i, which stays as it is. An
@@ -271,7 +273,7 @@ FOX_FN void evaluate_exposure(const Batch& b, const TradedMarket& m, i64 i, i32 
     if (!s.done) {
         out = env_step<false, RULES>(s, discrete_intent(exposure), conviction_of(actions, i), {m, b.knobs, nullptr, 0});
     }
-    const i64 at = 8 * i + exposure;
+    const i64 at = ACTION_SPACE_EXPOSURES * i + exposure;
     b.counterfactual.reward[at] = out.reward;
     b.counterfactual.terminated[at] = (u8)out.end.terminated;
     b.counterfactual.truncated[at] = (u8)out.end.truncated;

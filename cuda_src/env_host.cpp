@@ -110,7 +110,8 @@ void mask_batch(const Batch& b, i32 exposures, u8* out, i32 threads) {
 void counterfactual_batch(const Batch& b, const Actions& actions, i32 threads) {
     for_each_env(b.num_envs, threads, [&](i64 i) {
         const TradedMarket& m = any_market_of(b, i);
-        for (i32 exposure = 0; exposure < 8; ++exposure) evaluate_exposure<RULES_ALL>(b, m, i, exposure, actions);
+        for (i32 exposure = 0; exposure < ACTION_SPACE_EXPOSURES; ++exposure)
+            evaluate_exposure<RULES_ALL>(b, m, i, exposure, actions);
     });
 }
 

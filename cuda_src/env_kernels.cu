@@ -13,10 +13,10 @@
 namespace FOX_NAMESPACE {
 
 enum : i32 {
-    BLOCK = 128,
+    BLOCK = LAUNCH_BLOCK,
+    WARP = LAUNCH_WARP,
     // Resident blocks a multiprocessor that the learner's step is compiled for: as many as do without register spills.
     QUIET_BLOCKS = FOX_RULES & ~RULES_EXITS ? 3 : 4,
-    WARP = 32,
     GROUP = 16,                           // observations whose loads are in flight together
     SEAM = OBS_FEATURES / 4,              // the 16-byte chunk with the last features and the first account entries
     FRONT = OBS_FEATURES % 4,             // its features
@@ -106,17 +106,18 @@ __device__ __forceinline__ void mask_block(const Batch& batch, i32 exposures, u8
     if (env < batch.num_envs) write_env_mask<FOX_RULES>(batch, market_of<MANY>(batch, env), env, exposures != 0, out);
 }
 
-// One thread a counterfactual, the eight of an environment beside each other.
+// One thread a counterfactual, those of an environment beside each other.
 template <bool MANY>
 __device__ __forceinline__ void counterfactual_block(const Batch& batch, const Actions& actions) {
-    const i64 thread = (i64)blockIdx.x * BLOCK + threadIdx.x, env = thread / 8;
+    const i64 thread = (i64)blockIdx.x * BLOCK + threadIdx.x, env = thread / ACTION_SPACE_EXPOSURES;
     if (env < batch.num_envs) {
-        evaluate_exposure<FOX_RULES>(batch, market_of<MANY>(batch, env), env, (i32)(thread % 8), actions);
+        const i32 exposure = (i32)(thread % ACTION_SPACE_EXPOSURES);
+        evaluate_exposure<FOX_RULES>(batch, market_of<MANY>(batch, env), env, exposure, actions);
     }
 }
 
-// The *_quiet kernels are the step of a learner that asks for no info. The *_metrics kernels add the step to performance
-// sums as well. The *_markets kernels serve batches of several markets.
+// The *_quiet kernels are the step of a learner that asks for no info. The *_metrics kernels add the step to
+// performance sums as well. The *_markets kernels serve batches of several markets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fox_step(const Batch batch, const Actions actions, const i32 share) {
     step_block<true, false>(batch, actions, share, NoMetrics{});

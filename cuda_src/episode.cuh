@@ -1,8 +1,8 @@
 // How an episode begins and ends.
 //
 //   start       forced, or uniform over start_count bars from first_start
-//   terminated  equity <= max(floor * initial cash, 0), also after the costs of a sale at the end; the position is closed
-//               at the close at market cost
+//   terminated  equity <= max(floor * initial cash, 0), also after the costs of a sale at the end; the position is
+//               closed at the close at market cost
 //   truncated   the horizon is reached or the data end; terminated wins when both fall on one bar
 #pragma once
 #include "layout.cuh"

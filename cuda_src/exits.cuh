@@ -1,19 +1,19 @@
-// Exits that the agent does not ask for: trailing stops, profit targets and the session's end, and the sequence inside a
-// bar where they meet the agent's order.
+// Exits that the agent does not ask for: trailing stops, profit targets and the session's end, and the sequence inside
+// a bar where they meet the agent's order.
 //
 //   entry      latches k ATR_t (stop) and j ATR_t (target) at the first fill of a trade; scale-ins keep both levels
-//   stop       long: fill - k ATR, floored to the grid, ratcheted at each close to max(level, C - k ATR); shorts mirrored.
-//              Touched, it fills at min(level, O) less h + impact of the whole position
-//   target     long: fill + j ATR, ceiled to the grid; traded through it fills at its price with the maker's fee, touched
-//              exactly with probability queue_prob
+//   stop       long: fill - k ATR, floored to the grid, ratcheted at each close to max(level, C - k ATR); shorts
+//              mirrored. Touched, it fills at min(level, O) less h + impact of the whole position
+//   target     long: fill + j ATR, ceiled to the grid; traded through it fills at its price with the maker's fee,
+//              touched exactly with probability queue_prob
 //
 //   1. what is marketable at O   2. the stop   3. the target and the resting order, the nearer one first
 //
-// The path inside a bar is unknown, so the stop comes before a resting exit, the target before an order that adds. An order
-// that adds between the open and the stop is passed on the way to it: it is filled first and stopped out with the rest.
-// What a stop or a target closed is not opened again in the same bar: the rest of the agent's order is cancelled. After a
-// resting entry the stop is live in that bar, the target is not. A bar without volume, or locked on the side of the exit,
-// trades neither.
+// The path inside a bar is unknown, so the stop comes before a resting exit, the target before an order that adds. An
+// order that adds between the open and the stop is passed on the way to it: it is filled first and stopped out with the
+// rest. What a stop or a target closed is not opened again in the same bar: the rest of the agent's order is cancelled.
+// After a resting entry the stop is live in that bar, the target is not. A bar without volume, or locked on the side of
+// the exit, trades neither.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"

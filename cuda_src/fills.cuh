@@ -9,8 +9,8 @@
 //            rho V clamp((limit - L + 1) / (H - L + 1), 0, 1), sells mirrored
 //
 // Limit and IOC orders do not survive a session gap unless they are good till cancelled. Data without volume have no
-// participation limit. A bar locked at a price limit sells nothing at the upper one and buys nothing at the lower one; a bar
-// that only opens there has nobody to take from at its open.
+// participation limit. A bar locked at a price limit sells nothing at the upper one and buys nothing at the lower one;
+// a bar that only opens there has nobody to take from at its open.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -41,8 +41,8 @@ FOX_FN bool can_close(const EnvState& s, const MarketRow& bar, const EnvParams& 
     return s.lots != 0 && can_trade(-sign_of(s.lots), bar, p);
 }
 
-// Whether a duty to close the position, met at a bar with this flag, still waits: that bar and those since traded nothing
-// that could close it. Called inside the bar after s.bar, once its fills are booked.
+// Whether a duty to close the position, met at a bar with this flag, still waits: that bar and those since traded
+// nothing that could close it. Called inside the bar after s.bar, once its fills are booked.
 FOX_FN bool duty_waits(const EnvState& s, u32 flag, const MarketRow* rows, const EnvParams& p) {
     for (i32 bar = s.bar; bar > s.bar - s.bars_in_trade; --bar) {
         if (can_close(s, rows[bar], p)) return false;

@@ -1,7 +1,7 @@
 // The Kelly cap: a record of finished trades limits what an order may open.
 //
-//   W, losses   winning and other trades; gain, loss: sums of the sizes of their returns; all four decay with a half-life
-//               of 50 trades, are kept over episodes and cleared by seeding
+//   W, losses   winning and other trades; gain, loss: sums of the sizes of their returns; all four decay with a
+//               half-life of 50 trades, are kept over episodes and cleared by seeding
 //   p           = (W + 1) / (W + losses + 2)
 //   b           = ((gain + s) / (W + 1)) / ((loss + s) / (losses + 1)), s = 0.001
 //   f           = clamp(p - (1 - p) / b, 0, 1)

@@ -14,6 +14,12 @@ enum Magnitude : i32 { MAGNITUDE_QUARTER = 0, MAGNITUDE_HALF = 1, MAGNITUDE_FULL
 enum OrderType : i32 { ORDER_TYPE_MARKET = 0, ORDER_TYPE_LIMIT = 1, ORDER_TYPE_IOC = 2 };
 enum Urgency : i32 { URGENCY_PATIENT = 0, URGENCY_NORMAL = 1, URGENCY_AGGRESSIVE = 2 };
 
+// Sizes of the masks of distinct actions, and of the counterfactuals: the entries of the four branches together, and
+// the exposures of the discrete action space.
+enum ActionSpace : i32 { ACTION_SPACE_BRANCH_ENTRIES = 13, ACTION_SPACE_EXPOSURES = 8 };
+static_assert(ACTION_SPACE_BRANCH_ENTRIES == DIRECTION_FLAT + MAGNITUDE_FULL + ORDER_TYPE_IOC + URGENCY_AGGRESSIVE + 4,
+              "one entry a value of a branch");
+
 // How the action array is encoded: four branches a row, one of eight exposures, or a target exposure in [-1, 1].
 enum ActionFormat : i32 {
     ACTION_FORMAT_BRANCHES_I64 = 0,
@@ -82,8 +88,8 @@ enum Rules : u32 {
     RULES_ALL = 31
 };
 
-// Knobs: scalars in device memory, so that a captured CUDA graph sees a change. The physics knobs act in training and in
-// validation; the training knobs touch no money while exploration_scale is 0.
+// Knobs: scalars in device memory, so that a captured CUDA graph sees a change. The physics knobs act in training and
+// in validation; the training knobs touch no money while exploration_scale is 0.
 enum Knob : i32 {
     KNOB_EXPLORATION_SCALE = 0,   // training: x
     KNOB_SHAPING_SCALE = 1,       // training: y
@@ -118,6 +124,9 @@ enum Executed : i32 {
     EXECUTED_URGENCY = 21,    // the Urgency
     EXECUTED_SIZE = 24
 };
+
+// Threads of a block and of a warp on the GPU.
+enum Launch : i32 { LAUNCH_BLOCK = 128, LAUNCH_WARP = 32 };
 
 // ---- observation: 128 float32 ----------------------------------------------------------------------------------
 enum Observation : i32 {
@@ -216,7 +225,7 @@ enum Context : i32 {
     X(i32, intrabar_margin, "1: maintenance is checked at the bar's adverse extreme too")                       \
     X(i32, flat_at_session_end, "1: nothing is held over a session's end")
 
-// ---- market: one row a bar, read-only, shared by all environments that trade it ------------------------------------------------
+// ---- market: one row a bar, read-only, shared by all environments that trade it ------------------------------------
 // Aligned to 16 bytes; what a decision needs of its own bar comes first, in one 32-byte sector.
 #define FOX_MARKET_ROW_FIELDS(X)                                                  \
     X(f64, close, "ticks")                                                        \
@@ -315,12 +324,12 @@ enum Context : i32 {
     X(u32, branch_active, "four bytes, one a branch: 1 where it had an effect")                     \
     X(f32x5, reward_components, "weighted terms of the trade reward, in the order of RewardTerm")
 
-// ---- counterfactuals: what each of the eight exposures would have led to, one row an environment ----------------------
+// ---- counterfactuals: what each of the eight exposures would have led to, one row an environment -------------------
 #define FOX_COUNTERFACTUAL_FIELDS(X)                                          \
-    X(f32, reward, "(N, 8)")                                                  \
-    X(u8, terminated, "(N, 8)")                                               \
+    X(f32, reward, "(N, EXPOSURES)")                                          \
+    X(u8, terminated, "(N, EXPOSURES)")                                       \
     X(u8, truncated, "(N, 8)")                                                \
-    X(f32, account, "(N, 8, OBS_ACCOUNT): the account's part of the next observation")
+    X(f32, account, "(N, EXPOSURES, OBS_ACCOUNT): the account's part of the next observation")
 
 // ---- trade ledger: the last `capacity` trades of every environment --------------------------------------------------
 #define FOX_TRADE_FIELDS(X)                                                      \
@@ -340,7 +349,7 @@ enum Context : i32 {
     X(i8, reason, "an ExitReason")                                               \
     X(u16, padding, "always 0")
 
-// ---- performance: sums of every account since their last clearing, one array a field (metrics.cuh) --------------------
+// ---- performance: sums of every account since their last clearing, one array a field (metrics.cuh) -----------------
 #define FOX_METRIC_FIELDS(X)                                                              \
     X(i64, bars, "steps, without those that only begin an episode")                       \
     X(f64, mean, "mean step return")                                                      \
@@ -441,7 +450,7 @@ struct TradedMarket {
     X(StateArrays, state, "arrays of N")                                                \
     X(f32*, obs, "(N, OBS_SIZE)")                                                       \
     X(f32*, final_obs, "(N, OBS_SIZE) of episodes that ended in SAME_STEP mode")        \
-    X(u8*, final_masks, "(N, 13) distinct actions of those last states, or null") \
+    X(u8*, final_masks, "(N, BRANCH_ENTRIES) distinct actions of those last states, or null") \
     X(f32*, reward, "(N,)")                                                             \
     X(u8*, terminated, "(N,)")                                                          \
     X(u8*, truncated, "(N,)")                                                           \

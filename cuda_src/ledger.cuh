@@ -5,8 +5,8 @@
 //              size changes inside it are none. Return = net P&L / equity at its start;
 //              R = net P&L / sum over opening fills of k * ATR_t * n * tick value
 //   a flip     is one order booked as a closing and an opening part at one price
-//   today      where the contract has a fee of its own for closing what the same trading day opened, lots of earlier days
-//              are closed first
+//   today      where the contract has a fee of its own for closing what the same trading day opened, lots of earlier
+//              days are closed first
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"
@@ -165,8 +165,8 @@ FOX_FN void book_liquidation(EnvState& s, StepInfo& info, f64 reference, i32 rea
 }
 
 // Worst and best P&L of the open trade at the extremes of a bar that it was open in. A trade that a resting order
-// began in this bar is compared with the close only: the extreme may lie before it. One that a resting order resized may
-// have met an extreme with either size; the worse counts, without what the fill would have gained there.
+// began in this bar is compared with the close only: the extreme may lie before it. One that a resting order resized
+// may have met an extreme with either size; the worse counts, without what the fill would have gained there.
 FOX_FN void track_excursions(EnvState& s, const MarketRow& bar, const Fill& fill, bool entered_resting,
                              const EnvParams& p) {
     const f64 adverse = entered_resting ? bar.close : (s.lots > 0 ? bar.low : bar.high);

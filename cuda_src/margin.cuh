@@ -1,8 +1,8 @@
-// Maintenance margin: equity below maintenance * |position| is liquidated at market cost, at the close or already at the
-// bar's adverse extreme. At the close of a trading day's last bar the overnight margin is asked for, else the day's. Without a
-// maintenance margin nothing is: a debt is then the capital floor's matter. A bar that cannot be traded in (no volume, or
-// locked at a price limit) liquidates nothing; the next one that can does if equity is still too low, and after such a last
-// bar of a day asks for the overnight margin.
+// Maintenance margin: equity below maintenance * |position| is liquidated at market cost, at the close or already at
+// the bar's adverse extreme. At the close of a trading day's last bar the overnight margin is asked for, else the
+// day's. Without a maintenance margin nothing is: a debt is then the capital floor's matter. A bar that cannot be
+// traded in (no volume, or locked at a price limit) liquidates nothing; the next one that can does if equity is still
+// too low, and after such a last bar of a day asks for the overnight margin.
 #pragma once
 #include "ledger.cuh"
 

@@ -15,7 +15,7 @@ FOX_FN i32 lots_asked(i64 direction, i64 magnitude, const EnvState& s, const Cap
     return order_for(a, 1.0, s, cap, p).lots;
 }
 
-// 13 bits: direction 0-3, magnitude 4-6, order 7-9, urgency 10-12.
+// ACTION_SPACE_BRANCH_ENTRIES bits: direction 0-3, magnitude 4-6, order 7-9, urgency 10-12.
 FOX_FN u32 branch_mask(const EnvState& s, const Cap& cap, const EnvParams& p) {
     const bool closes = lots_asked(DIRECTION_FLAT, MAGNITUDE_FULL, s, cap, p) != 0;
     u32 mask = (1u << DIRECTION_HOLD) | (closes ? 1u << DIRECTION_FLAT : 0u) | (0x3fu << 7) | (1u << 4);
@@ -33,11 +33,11 @@ FOX_FN u32 branch_mask(const EnvState& s, const Cap& cap, const EnvParams& p) {
     return mask;
 }
 
-// 8 bits, one an exposure of the discrete action space; of equal orders the first counts, Hold before all.
+// One bit an exposure of the discrete action space; of equal orders the first counts, Hold before all.
 FOX_FN u32 exposure_mask(const EnvState& s, const Cap& cap, const EnvParams& p) {
     u32 mask = 1u << 3;
-    i32 seen[8];
-    for (i32 action = 0; action < 8; ++action) {
+    i32 seen[ACTION_SPACE_EXPOSURES];
+    for (i32 action = 0; action < ACTION_SPACE_EXPOSURES; ++action) {
         seen[action] = order_for(discrete_intent(action), 1.0, s, cap, p).lots;
         bool distinct = seen[action] != 0;
         for (i32 earlier = 0; earlier < action; ++earlier) distinct &= seen[action] != seen[earlier];
@@ -46,8 +46,8 @@ FOX_FN u32 exposure_mask(const EnvState& s, const Cap& cap, const EnvParams& p) 
     return mask;
 }
 
-// Byte b: whether branch b of the action shaped the order. The magnitude counts when another one would have asked for another
-// order; the order type and the urgency count when there was an order to place.
+// Byte b: whether branch b of the action shaped the order. The magnitude counts when another one would have asked for
+// another order; the order type and the urgency count when there was an order to place.
 FOX_FN u32 active_branches(const Intent& a, const Order& q, const EnvState& before, const Cap& cap, f64 conviction,
                            const EnvParams& p) {
     u32 active = 1u;

@@ -1,7 +1,8 @@
 // Sums for the performance of every account, added up right after its step from what the step knows.
 //
 //   mean, squares  of the step returns r (Welford 1962): d = r - mean; mean += d / bars; squares += d (r - mean)
-//   growth         product of 1 + r from 1; once 0 or less it stays. Drawdown = growth / its peak - 1, the first peak is 1
+//   growth         product of 1 + r from 1; once 0 or less it stays. Drawdown = growth / its peak - 1, the first peak
+//                  is 1
 //   net            sum of equity changes; gross = net + fees + spread + impact
 //   executed       what became of the agent's orders: their status, the side of their fills, and for each branch the
 //                  choice behind a fill where it shaped the order. Stops, targets and liquidations are none of them

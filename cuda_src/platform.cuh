@@ -2,7 +2,8 @@
 //
 // Three environments include this file:
 //   1. NVRTC, for the CUDA backend (no system headers exist there);
-//   2. the host C++ compiler, for the CPU backend, once per x86-64 level (FOX_NAMESPACE differs, so no symbol is shared);
+//   2. the host C++ compiler, for the CPU backend, once per x86-64 level (FOX_NAMESPACE differs, so no symbol
+//      is shared);
 //   3. fox_env/_layout.py, which reads only layout.cuh as text.
 //
 // Arithmetic contract

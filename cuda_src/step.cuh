@@ -1,8 +1,8 @@
 // The step: one decision at the close of bar t, executed in bar t+1 and marked at its close.
 //
 // Pure: (state, action, market, parameters, knobs) -> (state', outcome). Training, validation and every backend call
-// this function and nothing else. WITH_INFO = false leaves out what only the info arrays would show, RULES the groups of
-// rules that no account of the batch uses.
+// this function and nothing else. WITH_INFO = false leaves out what only the info arrays would show, RULES the groups
+// of rules that no account of the batch uses.
 #pragma once
 #include "account.cuh"
 #include "costs.cuh"

@@ -5,8 +5,8 @@
 //   cap      = floor(equity_t / initial margin) in lots, or the Kelly cap where it is tighter
 //   same side  min(|target|, max(cap, |position|));  other side  min(|target|, cap)
 //
-// Caps limit what an order may open and never force a reduction. With a hard minimum hold an order is ignored that would
-// be executed in a trade younger than min_hold bars.
+// Caps limit what an order may open and never force a reduction. With a hard minimum hold an order is ignored that
+// would be executed in a trade younger than min_hold bars.
 #pragma once
 #include "account.cuh"
 #include "kelly.cuh"

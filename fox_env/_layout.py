@@ -20,6 +20,7 @@ from fox_env.errors import BackendError
 __all__ = [
     "ACTION_BRANCHES",
     "ActionFormat",
+    "ActionSpace",
     "Actions",
     "AutoresetMode",
     "BarFlag",
@@ -35,6 +36,7 @@ __all__ = [
     "INFO_FIELDS",
     "InfoArrays",
     "Knob",
+    "Launch",
     "MARKET_ROW",
     "METRIC_FIELDS",
     "Magnitude",
@@ -133,6 +135,7 @@ Magnitude = _enum("Magnitude")
 OrderType = _enum("OrderType")
 Urgency = _enum("Urgency")
 ActionFormat = _enum("ActionFormat")
+ActionSpace = _enum("ActionSpace")
 OrderStatus = _enum("OrderStatus")
 ExitReason = _enum("ExitReason")
 RewardMode = _enum("RewardMode")
@@ -142,6 +145,7 @@ BarFlag = _enum("BarFlag")
 Rules = _enum("Rules")
 Knob = _enum("Knob")
 Fault = _enum("Fault")
+Launch = _enum("Launch")
 Executed = _enum("Executed")
 Observation = _enum("Observation")
 Portfolio = _enum("Portfolio")

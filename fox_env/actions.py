@@ -32,7 +32,7 @@ def action_space(action_type: str) -> gym.Space[Any]:
     if action_type == "branches":
         return gym.spaces.MultiDiscrete(list(_layout.ACTION_BRANCHES))
     if action_type == "discrete":
-        return gym.spaces.Discrete(8)
+        return gym.spaces.Discrete(int(_layout.ActionSpace.EXPOSURES))
     if action_type == "continuous":
         return gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
     raise ConfigError(f"action_type={action_type!r} must be one of {', '.join(ACTION_TYPES)}")

@@ -25,7 +25,8 @@ __all__ = [
 
 _ALIGNMENT = 256
 _OBS = int(_layout.Observation.SIZE)
-_EXPOSURES = 8
+_BRANCH_ENTRIES = int(_layout.ActionSpace.BRANCH_ENTRIES)
+_EXPOSURES = int(_layout.ActionSpace.EXPOSURES)
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,10 @@ class BufferPlan:
     def info(self) -> list[str]:
         """Names of the info arrays."""
         return [name for name in self.outputs if name.startswith(("info.", "final_info.", "counterfactual."))]
+
+    def mask_shape(self, exposures: bool) -> tuple[int, int]:
+        """Shape of the masks of distinct actions: of the exposures, or of the entries of the four branches."""
+        return self.num_envs, _EXPOSURES if exposures else _BRANCH_ENTRIES
 
     def named(self, prefix: str) -> dict[str, str]:
         """Field name -> slot name of the arrays that begin with ``prefix``."""
@@ -130,7 +135,7 @@ def plan_buffers(
     if same_step:
         last.append(("final_obs", np.float32, (num_envs, _OBS)))
     if final_masks:
-        last.append(("final_masks", np.bool_, (num_envs, sum(_layout.ACTION_BRANCHES))))
+        last.append(("final_masks", np.bool_, (num_envs, _BRANCH_ENTRIES)))
     kept: list[tuple[str, Any, tuple[int, ...]]] = [
         (f"state.{name}", dtype, (num_envs,)) for name, dtype in _layout.STATE_FIELDS.items()
     ]

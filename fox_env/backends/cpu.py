@@ -116,7 +116,7 @@ class CpuBackend:
             self._library.fox_clear_metrics(self._metrics_address, self.plan.num_envs, mask)
 
     def masks(self, exposures: bool) -> Any:
-        out = np.empty((self.plan.num_envs, 8 if exposures else sum(_layout.ACTION_BRANCHES)), dtype=np.bool_)
+        out = np.empty(self.plan.mask_shape(exposures), dtype=np.bool_)
         self._library.fox_masks(self._batch_address, exposures, out.ctypes.data, self._threads)
         if not self._torch_output:
             return out

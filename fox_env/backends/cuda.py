@@ -26,8 +26,8 @@ from fox_env.market import Market
 
 __all__ = ["CudaBackend", "gpu_problem"]
 
-_BLOCK = 128  # threads; BLOCK in env_kernels.cu
-_WARP = 32  # threads
+_BLOCK, _WARP = int(_layout.Launch.BLOCK), int(_layout.Launch.WARP)  # threads
+_EXPOSURES = int(_layout.ActionSpace.EXPOSURES)
 _SCHEDULERS = 4  # of a multiprocessor; each runs its own warps
 _BATCH_KERNELS = (
     "fox_step", "fox_step_quiet", "fox_step_metrics", "fox_reset", "fox_masks", "fox_counterfactual",
@@ -184,7 +184,11 @@ class CudaBackend:
         self._launch_counterfactual = None
         if "counterfactual.reward" in plan.slots:
             self._launch_counterfactual = _Launcher(
-                kernels["fox_counterfactual" + variant], 8 * plan.num_envs, _BLOCK, self._batch, self._actions
+                kernels["fox_counterfactual" + variant],
+                _EXPOSURES * plan.num_envs,
+                _BLOCK,
+                self._batch,
+                self._actions,
             )
         self._launch_reset = _Launcher(
             kernels["fox_reset" + variant],
@@ -302,7 +306,7 @@ class CudaBackend:
             check(self._driver.cuStreamSynchronize(self._stream))
 
     def masks(self, exposures: bool) -> Any:
-        shape = (self.plan.num_envs, 8 if exposures else sum(_layout.ACTION_BRANCHES))
+        shape = self.plan.mask_shape(exposures)
         width, target = self._mask_arguments
         width.value = int(exposures)
         if self._torch_output:

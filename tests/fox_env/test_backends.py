@@ -61,6 +61,8 @@ class TestLayout:
         starts = [o.MARKET, o.ORDER_FLOW, o.TIMEFRAMES, o.PORTFOLIO, o.CONTEXT, o.SIZE]
         assert np.diff(starts).tolist() == [42, 20, 24, 32, 10]
         assert starts[0] == 0 and o.SIZE == 128
+        assert sum(_layout.ACTION_BRANCHES) == _layout.ActionSpace.BRANCH_ENTRIES == 13
+        assert _layout.ActionSpace.EXPOSURES == 8 and _layout.Launch.BLOCK % _layout.Launch.WARP == 0
         assert o.FEATURES == o.PORTFOLIO and o.ACCOUNT == o.SIZE - o.FEATURES
         assert _layout.Portfolio.SIZE == 32 and _layout.Context.SIZE == 10
         assert (o.FEATURE_STRIDE * 4) % 16 == 0 and o.FEATURE_STRIDE >= o.FEATURES
