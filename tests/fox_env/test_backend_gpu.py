@@ -214,7 +214,7 @@ class TestStreams:
             torch.cuda.current_stream().wait_stream(stream)
             np.testing.assert_array_equal(obs_host.numpy(), twin.step(row)[0])
 
-    # A stream takes about 1,000 launches ahead before the host must wait; with copies a step has about ten of them.
+    # A stream takes about 1,000 launches ahead before the host must wait; with copies a step has about five of them.
     @pytest.mark.parametrize(("copy", "steps"), [(False, 200), (True, 60)])
     def test_steps_enqueue_while_the_device_is_busy(self, copy: bool, steps: int) -> None:
         """With seconds of work ahead of them in the stream, the steps must return long before they can have run."""
