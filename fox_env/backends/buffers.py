@@ -154,7 +154,8 @@ def plan_buffers(
             slots[name] = Slot(np.dtype(dtype), shape, end)
             end = _aligned(end + slots[name].nbytes)
         ends.append(end)
-    return BufferPlan(num_envs, slots, *ends, ledger_capacity)
+    reward_end, step_end, output_end, total = ends
+    return BufferPlan(num_envs, slots, reward_end, step_end, output_end, total, ledger_capacity)
 
 
 def _aligned(offset: int) -> int:

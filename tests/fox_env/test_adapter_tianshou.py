@@ -88,6 +88,21 @@ class TestAgainstSingleEnvironments:
                 assert_same(mine.reset(one), theirs.reset(one))
                 waiting -= {one}
 
+    def test_counterfactuals_are_those_of_the_step_also_where_it_ended(self) -> None:
+        keys = ("counterfactual_reward", "counterfactual_truncated")
+        env = made(3, horizon=4, action_type="discrete", counterfactual=True, info_keys=keys)
+        env.reset()
+        ends = 0
+        for row in np.random.default_rng(0).integers(0, 8, (12, 3)):
+            _, reward, _, truncated, infos = env.step(row)
+            for i, one in enumerate(infos):
+                assert one["counterfactual_reward"][row[i]] == reward[i]
+                assert one["counterfactual_truncated"] == [bool(truncated[i])] * 8
+            if truncated.any():
+                env.reset(np.flatnonzero(truncated))
+            ends += int(truncated.sum())
+        assert ends == 9
+
     def test_one_start_for_those_that_are_reset(self) -> None:
         env = made(3, info_keys=("bar_index",))
         env.reset()
