@@ -19,7 +19,7 @@ from harness import ROOT, arguments, cuda_present, print_table, write_json
 
 from fox_agents.experiments import markets_of, reference_of
 from fox_agents.jobs import Job, run_jobs, source_digest, write_result
-from fox_agents.seed_statistics import interval
+from fox_agents.stats.seeds import interval
 
 MARTINGALE_LEVEL = 0.01
 

@@ -13,7 +13,7 @@ import torch
 
 from fox_agents.ablation import Study, jobs_of, label_of
 from fox_agents.mechanisms import BASELINE
-from fox_agents.seed_statistics import Estimate, paired_difference, paired_ratio, paired_spread_ratio
+from fox_agents.stats.seeds import Estimate, paired_difference, paired_ratio, paired_spread_ratio
 
 __all__ = ["Report", "Row", "markdown", "rows_of", "write_report"]
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fox_agents.seed_statistics import interval, paired_difference, paired_ratio, paired_spread_ratio
+from fox_agents.stats.seeds import interval, paired_difference, paired_ratio, paired_spread_ratio
 
 
 def test_an_interval_is_students() -> None:
