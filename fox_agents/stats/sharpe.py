@@ -142,7 +142,7 @@ def deflated_sharpe(of: Moments, trials: int, variance: float) -> float:
 
 
 def _variance(of: Moments) -> float:
-    """n - 1 times the variance of the estimated Sharpe ratio (Mertens 2002)."""
+    """The variance of the estimated Sharpe ratio (Mertens 2002)."""
     if of.kurtosis < (1.0 + of.skewness**2) * (1.0 - 1e-9):
         raise ConfigError(
             f"kurtosis={of.kurtosis!r} is below 1 + skewness² (skewness={of.skewness!r}), which no distribution has; "
