@@ -14,7 +14,6 @@ is assumed is that nothing is lost when blocks start and end only where runs do,
 against the series (at most 1/5,000 of it).
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ FIGURES = ("sharpe", "mean_return", "total_return", "max_drawdown")
 LEAST_BARS = 30
 """Returns below which no interval is given."""
 _RUNS = 5_000
-_UNKNOWN = np.float64(np.nan)  # sums that no figure here is made of
 
 
 def bootstrap_intervals(
@@ -75,7 +73,7 @@ def bootstrap_intervals(
         return {name: Interval(summary[name], np.nan, np.nan) for name in FIGURES}
     if np.ptp(values) == 0.0:
         return {name: Interval(*[summary[name]] * 3) for name in FIGURES}
-    found = _resample(_runs(values), resamples, seed, lambda runs: _figures(runs, bars_per_year))
+    found = _figures(_resample(_runs(values), resamples, seed), bars_per_year)
     low, high = np.nanquantile(found, (0.025, 0.975), axis=0)
     return {name: Interval(summary[name], float(low[k]), float(high[k])) for k, name in enumerate(FIGURES)}
 
@@ -101,36 +99,49 @@ def _runs(returns: Float) -> Float:
     )
 
 
-def _figures(runs: Float, bars_per_year: float) -> Float:
-    """The figures of the series that these runs (runs, 7) make, in the order of `FIGURES`."""
+def _sums(runs: Float) -> Float:
+    """Of the series that these runs (runs, 7) make: (5,).
+
+    Number, sum and sum of squares of its returns, and the logarithms of its growth and of its deepest fall from a
+    peak.
+    """
     n, total, squares, growth, high, fall, low = runs.T
-    count, mean = n.sum(), total.sum() / n.sum()
     end = np.cumsum(growth)
     start = np.concatenate(([0.0], end[:-1]))
     former_peak = np.maximum.accumulate(np.concatenate(([0.0], (start + high)[:-1])))
     deepest = min(fall.min(), (start + low - former_peak).min())
-    sums = metrics.ReturnSums(
-        bars=count,
-        span=count,
-        mean=mean,
-        squares=np.maximum(squares.sum() - count * mean**2, 0.0),
-        largest=np.sqrt(squares.max()),
-        downside=_UNKNOWN,
-        growth=np.exp(end[-1]),
-        drawdown=np.expm1(deepest),
-        drawdown_bars=_UNKNOWN,
+    return np.array([n.sum(), total.sum(), squares.sum(), end[-1], deepest])
+
+
+def _figures(sums: Float, bars_per_year: float) -> Float:
+    """The figures of series of such sums (..., 5), in the order of `FIGURES`: (..., 4)."""
+    n, total, squares, growth, deepest = np.moveaxis(sums, -1, 0)
+    mean = total / n
+    found = metrics.return_figures(
+        metrics.ReturnSums(
+            bars=n,
+            span=n,
+            mean=mean,
+            squares=np.maximum(squares - n * mean**2, 0.0),
+            largest=np.sqrt(squares),  # no less than the largest, to tell rounding from a deviation
+            downside=np.full_like(n, np.nan),
+            growth=np.exp(growth),
+            drawdown=np.expm1(deepest),
+            drawdown_bars=np.full_like(n, np.nan),
+        ),
+        np.float64(bars_per_year),
     )
-    found = metrics.return_figures(sums, np.float64(bars_per_year)) | {"mean_return": mean}
-    return np.array([found[name] for name in FIGURES])
+    found["mean_return"] = mean
+    return np.stack([found[name] for name in FIGURES], axis=-1)
 
 
-def _resample(runs: Float, resamples: int, seed: int, figures: Callable[[Float], Float]) -> Float:
-    """Figures (resamples, figures) of stationary resamples of the runs."""
+def _resample(runs: Float, resamples: int, seed: int) -> Float:
+    """Sums (resamples, 5) of stationary resamples of the runs."""
     bootstrap, optimal_block_length = _arch()
-    length = optimal_block_length(runs[:, 1])["stationary"].iloc[0]
-    length = float(length) if np.isfinite(length) else 1.0
-    drawn = bootstrap(max(length, 1.0), runs, seed=np.random.default_rng(seed))
-    result: Float = drawn.apply(figures, resamples)
+    length = float(optimal_block_length(runs[:, 1])["stationary"].iloc[0])
+    length = max(length, 1.0) if np.isfinite(length) else 1.0
+    drawn = bootstrap(length, runs, seed=np.random.default_rng(seed))
+    result: Float = drawn.apply(_sums, resamples)
     return result
 
 
