@@ -129,7 +129,7 @@ def _figures(sums: Float, bars_per_year: float) -> Float:
             drawdown=np.expm1(deepest),
             drawdown_bars=np.full_like(n, np.nan),
         ),
-        np.float64(bars_per_year),
+        np.asarray(bars_per_year),
     )
     found["mean_return"] = mean
     return np.stack([found[name] for name in FIGURES], axis=-1)

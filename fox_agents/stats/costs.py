@@ -94,7 +94,7 @@ def break_even(result: EvaluationResult) -> float | None:
     return gross / costs if gross > 0.0 and costs > 0.0 else None
 
 
-def _times(holder: Any, names: Sequence[str], multiple: float) -> dict[str, float]:
+def _times(holder: Any, names: Sequence[str], multiple: float) -> dict[str, Any]:
     """The fields that are given, multiplied."""
     given = {name: getattr(holder, name) for name in names}
     return {name: multiple * value for name, value in given.items() if value is not None}
