@@ -57,6 +57,16 @@ def test_it_is_so_with_ties_and_with_trials_that_never_trade() -> None:
         assert probability_of_overfitting(blocks_of(returns, 6)) == pytest.approx(by_hand(returns, 6))
 
 
+def test_it_is_so_with_trials_that_trade_in_few_blocks() -> None:
+    """In most halves several unequal trials have not traded yet and are best together, some of them repeated."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        traded = rng.random((6, 1, 5)) < 0.35
+        returns = (traded * (rng.standard_normal((6, 20, 5)) - 0.8)).reshape(120, 5)
+        returns = returns[:, [0, 1, 2, 2, 2, 3, 4, 4]]
+        assert probability_of_overfitting(blocks_of(returns, 6)) == pytest.approx(by_hand(returns, 6))
+
+
 def test_a_choice_without_information_is_a_half() -> None:
     """The same trial many times, never a trade, and, on average over 30 draws, pure noise."""
     one = np.random.default_rng(0).standard_normal((160, 1))
