@@ -74,15 +74,16 @@ def test_the_figures_of_a_series_in_runs_are_those_of_its_returns(bars: int) -> 
 
 def test_a_fall_that_begins_and_ends_inside_of_a_run_counts() -> None:
     returns = fat_tails(20_000)
-    returns[9], returns[10] = 0.5, -0.6  # both of the run of bars 8 to 11
+    returns[8:11] = 0.5, -0.6, 1.5  # of the run of bars 8 to 11, whose end is as high as its peak
     sums = bootstrap._sums(bootstrap._runs(returns))
     np.testing.assert_allclose(bootstrap._figures(sums, YEAR), figures(returns), rtol=1e-8)
     assert bootstrap._figures(sums, YEAR)[3] < -0.59
 
 
 def test_a_long_series_in_runs_has_the_intervals_of_its_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    returns = fat_tails(20_000)
-    runs = bootstrap_intervals(returns, YEAR)
+    returns = fat_tails(8_000)
+    monkeypatch.setattr(bootstrap, "_RUNS", 1_000)
+    runs = bootstrap_intervals(returns, YEAR, resamples=1000)
     monkeypatch.setattr(bootstrap, "_RUNS", len(returns))
     bars = bootstrap_intervals(returns, YEAR, resamples=1000)
     for name in bootstrap.FIGURES:
