@@ -83,9 +83,9 @@ def test_a_fall_that_begins_and_ends_inside_of_a_run_counts() -> None:
 def test_a_long_series_in_runs_has_the_intervals_of_its_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     returns = fat_tails(8_000)
     monkeypatch.setattr(bootstrap, "_RUNS", 1_000)
-    runs = bootstrap_intervals(returns, YEAR, resamples=1000)
+    runs = bootstrap_intervals(returns, YEAR, resamples=3000)
     monkeypatch.setattr(bootstrap, "_RUNS", len(returns))
-    bars = bootstrap_intervals(returns, YEAR, resamples=1000)
+    bars = bootstrap_intervals(returns, YEAR, resamples=3000)
     for name in bootstrap.FIGURES:
         width = bars[name].high - bars[name].low
         assert runs[name].low == pytest.approx(bars[name].low, abs=0.1 * width), name
