@@ -181,18 +181,24 @@ def data_overrides(
     return overrides + [f"data.{key}={value}" for key, value in named.items() if value is not None]
 
 
-def preset_config(preset: str, presets: Path, overrides: list[str]) -> RunConfig:
-    """Configuration from a preset's name or a TOML file, with overrides."""
+def preset_config(
+    preset: str, presets: Path, overrides: list[str], *, rules: Path | None = None
+) -> RunConfig:
+    """Configuration from a preset's name or a TOML file, with overrides.
+
+    A preset by name is laid over that of the same name in the folder ``rules``, whose section agent does not count.
+    """
     if preset.endswith(".toml"):
         return load_run_config(Path(preset), overrides)
     known = sorted(path.stem for path in presets.glob("*.toml"))
     if preset not in known:
         raise ConfigError(f"unknown preset {preset!r} given to --preset: {nearest(preset, known)}")
-    return load_run_config(presets / f"{preset}.toml", overrides)
+    below = None if rules is None else rules / f"{preset}.toml"
+    return load_run_config(presets / f"{preset}.toml", overrides, rules=below)
 
 
-def fresh_logdir(root: Path) -> Path:
-    """A directory name under ``root`` that no other run uses."""
+def fresh_logdir(root: Path, name: str) -> Path:
+    """A directory under ``root``, called after ``name`` and the time, that no other run uses."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    candidates = (root / (f"bdq-{stamp}" + (f"-{i}" if i else "")) for i in range(10_000))
+    candidates = (root / (f"{name}-{stamp}" + (f"-{i}" if i else "")) for i in range(10_000))
     return next(path for path in candidates if not path.exists())

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from fox_agents.dqn.config import BDQConfig, LoopConfig, ReferenceConfig
+from fox_agents.agent_config import LearnerConfig
+from fox_agents.dqn.config import BDQConfig, ReferenceConfig
 from fox_agents.ranges import MOST_STEPS, require, require_between
+from fox_agents.sb3.config import SB3_CONFIGS
 from fox_env import EnvConfig
 from fox_env.errors import ConfigError
 
@@ -34,8 +36,13 @@ __all__ = [
 
 T = TypeVar("T")
 
-AGENTS: dict[str, type[LoopConfig]] = {cls.algorithm: cls for cls in (BDQConfig, ReferenceConfig)}
-"""Settings of the agents that `train_dqn.py` trains, by name."""
+AGENTS: dict[str, type[LearnerConfig]] = {
+    cls.algorithm: cls for cls in (BDQConfig, ReferenceConfig, *SB3_CONFIGS)
+}
+"""Settings of the agents that are trained, by name."""
+
+Algorithm = Literal["a2c", "bdq", "dqn", "maskable_ppo", "ppo", "qrdqn", "qrdqn_ref", "recurrent_ppo"]
+"""Names in `AGENTS`."""
 
 _TRAIN_RANGES = {"total_steps": (1, MOST_STEPS), "num_envs": (1, 2**22), "validation_envs": (1, 2**20)}
 
@@ -73,7 +80,7 @@ class DataConfig:
 class TrainConfig:
     """The training run around the agent."""
 
-    algorithm: Literal["bdq", "qrdqn_ref"] = "bdq"
+    algorithm: Algorithm = "bdq"
     """Agent to train; its settings are those of the section agent."""
     total_steps: int = 2_000_000
     """Transitions to collect, over all environments."""
@@ -101,7 +108,7 @@ class RunConfig:
 
     data: DataConfig = field(default_factory=DataConfig)
     env: EnvConfig = field(default_factory=_training_env)
-    agent: LoopConfig = field(default_factory=BDQConfig)
+    agent: LearnerConfig = field(default_factory=BDQConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
@@ -150,13 +157,16 @@ def build(cls: type[T], values: Mapping[str, Any], section: str, base: T | None 
 
 
 def run_config_from_dict(values: Mapping[str, Any], base: RunConfig | None = None) -> RunConfig:
-    """RunConfig from nested sections; what is not given comes from ``base`` (default: RunConfig())."""
+    """RunConfig from nested sections; what is not given comes from ``base`` (default: RunConfig()).
+
+    With another algorithm than that of ``base`` the agent begins with the defaults of its own.
+    """
     base = base or RunConfig()
     algorithm = values["train"].get("algorithm") if isinstance(values.get("train"), Mapping) else None
     sections = {f.name for f in dataclasses.fields(RunConfig)}
     built: dict[str, Any] = {}
     if algorithm in AGENTS and algorithm != base.train.algorithm:
-        built["agent"] = _carried(base.agent, AGENTS[algorithm])
+        built["agent"] = AGENTS[algorithm]()
     for section, content in values.items():
         if section not in sections:
             raise ConfigError(f"unknown section {section!r}: {nearest(section, sections)}")
@@ -167,28 +177,68 @@ def run_config_from_dict(values: Mapping[str, Any], base: RunConfig | None = Non
     return dataclasses.replace(base, **built)
 
 
-def _carried(settings: LoopConfig, cls: type[LoopConfig]) -> LoopConfig:
-    """Settings of another agent: its defaults, but for what both know and was changed from the default."""
-    defaults, names = type(settings)(), {f.name for f in dataclasses.fields(cls)}
-    changed = {
-        f.name: getattr(settings, f.name)
-        for f in dataclasses.fields(settings)
-        if f.name in names and getattr(settings, f.name) != getattr(defaults, f.name)
-    }
-    return cls(**changed)
+def load_run_config(
+    path: Path | None, overrides: Iterable[str] = (), *, rules: Path | None = None
+) -> RunConfig:
+    """RunConfig from a TOML file and ``section.key=value`` overrides, which win over the file.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The file. Where an override names another algorithm, those of its settings of the agent hold that this one has
+        too.
+    overrides : Iterable[str]
+        Changes of single values.
+    rules : Path, optional
+        A file below `path`, of which everything but the agent counts.
+
+    Raises
+    ------
+    ConfigError
+        For files that cannot be read, and unknown or wrong values.
+    """
+    values = _layered({k: v for k, v in _read(rules).items() if k != "agent"}, _read(path))
+    changes = _changes(overrides)
+    return run_config_from_dict(changes, _of_file(values, changes.get("train", {}).get("algorithm")))
 
 
-def load_run_config(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
-    """RunConfig from a TOML file and ``section.key=value`` overrides, which win over the file."""
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"no configuration file {path}; give a preset's name or a TOML file") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"cannot read {path}: {error}") from None
-    config = run_config_from_dict(values)
+def _of_file(values: dict[str, Any], algorithm: str | None) -> RunConfig:
+    """RunConfig of a file's sections, for the algorithm that an override names, if any."""
+    agent, train = values.get("agent", {}), values.get("train", {})
+    if algorithm not in AGENTS or not isinstance(agent, Mapping) or not isinstance(train, Mapping):
+        return run_config_from_dict(values)
+    known = {f.name for f in dataclasses.fields(AGENTS[algorithm])}
+    others = {key: value for key, value in agent.items() if key not in known}
+    run_config_from_dict(
+        values | {"agent": others}
+    )  # refuses what is no setting of the file's own agent either
+    kept = {key: value for key, value in agent.items() if key in known}
+    return run_config_from_dict(values | {"agent": kept, "train": {**train, "algorithm": algorithm}})
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    """The sections of a TOML file, of none where there is no file."""
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no configuration file {path}; give a preset's name or a TOML file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+
+
+def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections of both, key by key; ``above`` wins."""
+    layered = dict(below)
+    for section, content in above.items():
+        both = isinstance(content, Mapping) and isinstance(layered.get(section), Mapping)
+        layered[section] = {**layered[section], **content} if both else content
+    return layered
+
+
+def _changes(overrides: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Overrides by section and key."""
     changes: dict[str, dict[str, str]] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -198,7 +248,7 @@ def load_run_config(path: Path | None, overrides: Iterable[str] = ()) -> RunConf
                 f"cannot read the override {override!r}; write section.key=value, as in agent.lr=1e-4"
             )
         changes.setdefault(section, {})[name] = value.strip()
-    return run_config_from_dict(changes, config)
+    return changes
 
 
 def to_toml(sections: Mapping[str, Mapping[str, Any]]) -> str:

@@ -15,12 +15,20 @@ __all__ = ["agent_class", "load", "make", "names"]
 _GROUP = "fox_agents.agents"
 # Imported when asked for: importing torch takes seconds, and the rules make no use of it.
 _SHIPPED = {
+    "a2c": "fox_agents.sb3.algorithms:A2CAgent",
     "bdq": "fox_agents.dqn.agent:BDQAgent",
     "buy_and_hold": "fox_agents.rules:BuyAndHold",
+    "dqn": "fox_agents.sb3.algorithms:DQNAgent",
     "flat": "fox_agents.rules:Flat",
+    "maskable_ppo": "fox_agents.sb3.algorithms:MaskablePPOAgent",
+    "mean_reversion": "fox_agents.price_rules:MeanReversion",
+    "momentum": "fox_agents.price_rules:Momentum",
     "oracle": "fox_agents.oracle:Oracle",
+    "ppo": "fox_agents.sb3.algorithms:PPOAgent",
+    "qrdqn": "fox_agents.sb3.algorithms:QRDQNAgent",
     "qrdqn_ref": "fox_agents.dqn.reference:QRDQNReference",
     "random": "fox_agents.rules:Random",
+    "recurrent_ppo": "fox_agents.sb3.algorithms:RecurrentPPOAgent",
 }
 
 

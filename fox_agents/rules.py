@@ -31,11 +31,13 @@ class _Rule:
     """What the rules share: nothing is learned, and a checkpoint holds the options only."""
 
     name: ClassVar[str]
+    config_class: ClassVar[type[RuleConfig]] = RuleConfig
     output: ClassVar[Literal["numpy", "torch"]] = "numpy"
     learns: ClassVar[bool] = False
 
     def __init__(self, env: Any = None, config: RuleConfig | Mapping[str, Any] | None = None) -> None:
-        self.config = config if isinstance(config, RuleConfig) else build(RuleConfig, config or {}, "agent")
+        given = isinstance(config, self.config_class)
+        self.config: Any = config if given else build(self.config_class, config or {}, "agent")  # type: ignore[arg-type]
         self.env_steps = 0
 
     def act(self, obs: npt.NDArray[np.float32], *, deterministic: bool, masks: Any = None) -> Actions:

@@ -3,10 +3,12 @@
 import dataclasses
 from typing import Any
 
-from fox_env import ContractSpec, EnvConfig
+from fox_env import ContractSpec, EnvConfig, FoxFuturesVectorEnv
 from fox_env.errors import ConfigError
+from fox_env.knobs import PHYSICS_KNOB_OPTIONS
+from fox_env.params import risk_unit
 
-__all__ = ["evaluation_config", "first_difference", "require_own_rules"]
+__all__ = ["agent_rules", "evaluation_config", "first_difference", "require_own_rules", "without_knobs"]
 
 # Options that decide no fill, no cost and no limit while the scales are 0. Every other one is a rule of the account.
 _NO_MONEY = frozenset(
@@ -30,6 +32,22 @@ _NO_MONEY = frozenset(
         "validate_actions",
     )
 )
+
+
+def agent_rules(env: FoxFuturesVectorEnv) -> EnvConfig:
+    """The environment's rules with the risk unit of its market, so that it travels with the agent.
+
+    Several markets have a unit each, which no single number can stand for.
+    """
+    config = env.present_config
+    if len(env.markets) > 1:
+        return config
+    return config.replace(risk_unit=risk_unit(env.market, config))
+
+
+def without_knobs(rules: dict[str, Any]) -> dict[str, Any]:
+    """Rules but for those that are physics knobs, which may have been set since the environment was made."""
+    return {name: value for name, value in rules.items() if name not in PHYSICS_KNOB_OPTIONS}
 
 
 def evaluation_config(cfg: EnvConfig) -> EnvConfig:

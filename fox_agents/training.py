@@ -26,7 +26,7 @@ from fox_agents.config import DataConfig, RunConfig, load_run_config, to_toml
 from fox_agents.evaluation import EvaluationResult, evaluate
 from fox_agents.faults import TrainingFault
 from fox_agents.lock import run_lock
-from fox_agents.registry import load, make
+from fox_agents.registry import agent_class, load, make
 from fox_agents.report import write_report
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic
 from fox_env.errors import ConfigError, FoxError
@@ -199,7 +199,7 @@ def _training_env(config: RunConfig, market: Market, backend: str) -> FoxFutures
         market,
         config.env,
         backend=backend,
-        output="torch",
+        output=agent_class(config.train.algorithm).output,
         autoreset_mode=AutoresetMode.SAME_STEP,
         copy=False,  # the agent copies what it keeps
         info_level="learn",

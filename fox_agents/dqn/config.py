@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from fox_agents.agent_config import LARGEST_VALUE, LearnerConfig
 from fox_agents.ranges import MOST_STEPS, require, require_between
 from fox_env.errors import ConfigError
 
 __all__ = ["ENSEMBLE_RULES", "BDQConfig", "LoopConfig", "ReferenceConfig", "Switch"]
 
-_LARGEST_VALUE = 1e9
 _LONGEST_HOLD = 1_000_000
 _BDQ_COUNTS = (
     "quantiles",
@@ -19,7 +19,6 @@ _BDQ_COUNTS = (
     "ensemble_width",
 )
 _RANGES = {
-    "hidden": (1, 2**14),
     "n_step": (1, 1000),
     "move_horizon": (1, 10_000),
     "batch_size": (1, 2**20),
@@ -27,37 +26,22 @@ _RANGES = {
     "replay_size": (1, 2**40),
     "collect_steps": (1, 2**12),  # an interrupt waits for the iteration to end
     "updates": (1, 2**12),
-    "epoch_steps": (1, MOST_STEPS),
     "learning_starts": (0, MOST_STEPS),
-    "schedule_steps": (0, MOST_STEPS),
 }
 
 
 @dataclass(frozen=True)
-class LoopConfig:
-    """What collecting, storing and updating need, whatever is learned."""
+class LoopConfig(LearnerConfig):
+    """What collecting, storing and updating need; the step size is that of AdamW and goes along half a cosine."""
 
-    algorithm: ClassVar[str]
-    """Name in the registry."""
-
-    hidden: int = 256
-    """Width of both trunk layers, units."""
-    gamma: float = 0.98
-    """Discount per environment step."""
     n_step: int = 3
     """Rewards summed before the bootstrap, environment steps; 1 with full information."""
     move_horizon: int = 10
     """Bars ahead of the market's move that transitions are labelled with."""
     full_information: bool = False
     """Train on what all eight exposures of every step would have led to; needs env.counterfactual."""
-    lr: float = 3e-4
-    """Step size of AdamW at the beginning."""
-    lr_end: float = 3e-4
-    """Step size after `schedule_steps`, reached along half a cosine."""
     weight_decay: float = 0.0
     """Decay of the weights per update and unit of the step size."""
-    grad_clip: float = 10.0
-    """Largest global norm of the gradient."""
     target_rate: float = 0.005
     """Polyak rate of the target network per update."""
     batch_size: int = 256
@@ -78,35 +62,20 @@ class LoopConfig:
     """Share of random choices at the first step."""
     epsilon_end: float = 0.05
     """Share of random choices after `schedule_steps`."""
-    schedule_steps: int = 500_000
-    """Transitions over which rates and shares go from their first to their last value."""
-    epoch_steps: int = 100_000
-    """Transitions per epoch; callbacks run and diagnostics are read at its end."""
     compile: bool = False
     """Compile the update and the steps of collecting with torch.compile; pays on a GPU after a minute of compiling."""
     precision: Literal["float32", "tf32"] = "float32"
     """Of the matrix products of collecting and learning on a GPU: exact, or faster with 10 bits of mantissa."""
-    seed: int = 0
-    """Seed of the parameters, the exploration, the replay and the environments."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, (low, high) in _RANGES.items():
             require_between(f"agent.{name}", getattr(self, name), low, high)
-        require(0.0 <= self.gamma < 1.0, "agent.gamma", self.gamma, "in [0, 1)")
-        for name in ("lr", "lr_end", "grad_clip"):
-            value = getattr(self, name)
-            require(
-                0.0 < value <= _LARGEST_VALUE,
-                f"agent.{name}",
-                value,
-                f"positive, up to {_LARGEST_VALUE:,.0f}",
-            )
-        require_between("agent.weight_decay", self.weight_decay, 0.0, _LARGEST_VALUE)
+        require_between("agent.weight_decay", self.weight_decay, 0.0, LARGEST_VALUE)
         require(self.warm_start != "", "agent.warm_start", self.warm_start, "the directory of a run, or none")
         require(0.0 < self.target_rate <= 1.0, "agent.target_rate", self.target_rate, "in (0, 1]")
         for name in ("epsilon_start", "epsilon_end"):
             require(0.0 <= getattr(self, name) <= 1.0, f"agent.{name}", getattr(self, name), "in [0, 1]")
-        require(0 <= self.seed < 2**63, "agent.seed", self.seed, "from 0 to 2^63 - 1")
         if self.full_information:
             require(self.n_step == 1, "agent.n_step", self.n_step, "1 with agent.full_information")
 
@@ -261,15 +230,15 @@ class BDQConfig(LoopConfig):
             require_between(f"agent.{name}", getattr(self, name), 1, 2**12)
         require_between("agent.atoms", self.atoms, 2, 2**12)
         for name in ("v_min", "v_max"):
-            require_between(f"agent.{name}", getattr(self, name), -_LARGEST_VALUE, _LARGEST_VALUE)
+            require_between(f"agent.{name}", getattr(self, name), -LARGEST_VALUE, LARGEST_VALUE)
         require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above agent.v_min = {self.v_min}")
         spacing = (self.v_max - self.v_min) / (self.atoms - 1)
         enough = 1e-6 * max(1.0, abs(self.v_min), abs(self.v_max))  # float32 tells such atoms apart
         rule = f"further above agent.v_min = {self.v_min} for {self.atoms} atoms"
         require(spacing >= enough, "agent.v_max", self.v_max, rule)
         if self.value_scale is not None:
-            rule = f"positive, up to {_LARGEST_VALUE:,.0f}, or none"
-            require(0.0 < self.value_scale <= _LARGEST_VALUE, "agent.value_scale", self.value_scale, rule)
+            rule = f"positive, up to {LARGEST_VALUE:,.0f}, or none"
+            require(0.0 < self.value_scale <= LARGEST_VALUE, "agent.value_scale", self.value_scale, rule)
         for name in ("exploration", "exploration_others"):
             rule = getattr(self, name)
             needs = "ensemble" if rule in ENSEMBLE_RULES else "c51" if rule in DISTRIBUTION_RULES else None
@@ -288,7 +257,7 @@ class BDQConfig(LoopConfig):
         for name in ("label_smoothing", "per_alpha", "per_beta", "loss_aversion"):
             require_between(f"agent.{name}", getattr(self, name), 0.0, 1.0)
         for name in ("temperature", "sigma", "curiosity"):
-            require_between(f"agent.{name}", getattr(self, name), 0.0, _LARGEST_VALUE)
+            require_between(f"agent.{name}", getattr(self, name), 0.0, LARGEST_VALUE)
         require(
             not (self.curiosity and self.full_information),
             "agent.curiosity",

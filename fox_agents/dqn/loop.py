@@ -32,11 +32,10 @@ from fox_agents.dqn.market_table import MarketTable
 from fox_agents.dqn.replay import Batch, Replay
 from fox_agents.dqn.warm_start import warm_start
 from fox_agents.faults import TrainingFault
+from fox_agents.trading_rules import agent_rules, without_knobs
 from fox_env import EnvConfig, FoxFuturesVectorEnv, _layout
 from fox_env._layout import Direction
 from fox_env.errors import ConfigError
-from fox_env.knobs import PHYSICS_KNOB_OPTIONS
-from fox_env.params import risk_unit
 
 __all__ = ["DeviceAgent", "ValueLearner"]
 
@@ -152,7 +151,7 @@ class DeviceAgent:
     @property
     def env_config(self) -> EnvConfig | None:
         """The trading rules that the agent is trained for and scored under."""
-        return self._env_config if self.env is None else _rules(self.env)
+        return self._env_config if self.env is None else agent_rules(self.env)
 
     def _settle(self, device: torch.device) -> None:
         """Make what acting and learning work with on ``device``."""
@@ -278,7 +277,7 @@ class DeviceAgent:
         assert self._replay is not None
         if self.config.warm_start is not None:
             alpha, _ = self.learner.exponents(self._progress())
-            rules = _without_knobs(asdict(_rules(env)))
+            rules = without_knobs(asdict(agent_rules(env)))
             warm_start(self._replay, Path(self.config.warm_start), self._data, rules, alpha)
         self._replay.begin(self._observation, info["bar_index"], self._masks)
 
@@ -482,7 +481,7 @@ class DeviceAgent:
             agent._allocate()
             require_same("data", state["data"], agent._data)  # before the risk unit, which it decides
             # The environment's state, loaded below, brings the physics knobs to where they stood.
-            require_same("environment", _without_knobs(saved), _without_knobs(asdict(_rules(env))))
+            require_same("environment", without_knobs(saved), without_knobs(asdict(agent_rules(env))))
             require_same(
                 "number of environments", {"num_envs": state["num_envs"]}, {"num_envs": env.num_envs}
             )
@@ -503,22 +502,6 @@ class DeviceAgent:
             **{f"acting.{name}": tensor for name, tensor in self.learner.acting_tensors().items()},
             **{f"replay.{name}": tensor for name, tensor in self._replay.tensors().items()},
         }
-
-
-def _rules(env: FoxFuturesVectorEnv) -> EnvConfig:
-    """The environment's rules with the risk unit of its market, so that it travels with the agent.
-
-    Several markets have a unit each, which no single number can stand for.
-    """
-    config = env.present_config
-    if len(env.markets) > 1:
-        return config
-    return config.replace(risk_unit=risk_unit(env.market, config))
-
-
-def _without_knobs(rules: dict[str, Any]) -> dict[str, Any]:
-    """Rules but for those that are physics knobs, which may have been set since the environment was made."""
-    return {name: value for name, value in rules.items() if name not in PHYSICS_KNOB_OPTIONS}
 
 
 def _to_numpy(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:

@@ -26,19 +26,10 @@ from fox_agents.dqn.optimiser import COPIES, FlatAdamW, Rates, flatten
 from fox_agents.dqn.quantile import midpoints, quantile_huber
 from fox_agents.dqn.replay import EXPOSURES, Batch
 from fox_agents.dqn.unseen import COUNTERS
-from fox_env._layout import Direction, Magnitude, Observation, OrderType, Urgency
+from fox_agents.exposures import EXPOSURE_ACTIONS
+from fox_env._layout import Observation
 
 __all__ = ["QRDQNReference"]
-
-_SHORT, _HOLD, _LONG, _FLAT = Direction.SHORT, Direction.HOLD, Direction.LONG, Direction.FLAT
-_SIZES = (Magnitude.FULL, Magnitude.HALF, Magnitude.QUARTER)
-_AS_BRANCHES = [
-    *((_SHORT, size) for size in _SIZES),
-    (_HOLD, Magnitude.QUARTER),
-    *((_LONG, size) for size in reversed(_SIZES)),
-    (_FLAT, Magnitude.QUARTER),
-]
-"""Direction and magnitude of each exposure, in the environment's order."""
 
 
 class QuantileNetwork(nn.Module):
@@ -86,9 +77,7 @@ class ReferenceLearner:
         self.ok = torch.ones((), dtype=torch.bool, device=device)
         self.statistics = torch.zeros(len(self.STATISTICS) + 1, dtype=torch.float64, device=device)
         self._levels = midpoints(config.quantiles, torch.ones(EXPOSURES, device=device))
-        self._branches = torch.tensor(
-            [(d, m, OrderType.MARKET, Urgency.NORMAL) for d, m in _AS_BRANCHES], device=device
-        )
+        self._branches = torch.tensor(EXPOSURE_ACTIONS, device=device)
         self._rates = Rates(
             *(
                 torch.tensor([value], device=device)

@@ -52,7 +52,7 @@ def test_random_is_uniform_over_the_distinct_actions_and_seeded() -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "hint"), [("flatt", "flat"), ("buy_hold", "buy_and_hold"), ("bdqn", "bdq")])
+@pytest.mark.parametrize(("name", "hint"), [("flatt", "flat"), ("buy_hold", "buy_and_hold"), ("bdqq", "bdq")])
 def test_an_unknown_name_gets_the_nearest_one(name: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=f"unknown agent '{name}': did you mean '{hint}'"):
         fox_agents.make(name)

@@ -1,0 +1,121 @@
+"""What the training scripts share: their options, and one run from the configuration to the printed results."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fox_agents import cli
+from fox_agents.config import RunConfig
+from fox_agents.registry import make
+from fox_agents.report import comparison_table, orders_table
+from fox_agents.training import Outcome, load_market, load_run, new_run, selection_rule, summary, train
+from fox_env.errors import ConfigError, FoxError
+
+__all__ = ["Logdir", "Options", "Overrides", "Preset", "Resume", "Seed", "TimeLimit", "start"]
+
+Preset = Annotated[str | None, typer.Option(help="smoke, default, or a TOML file. [default: default]")]
+Overrides = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, as in agent.lr=1e-4.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything random in the run.")]
+Logdir = Annotated[str | None, typer.Option(help="Run directory. [default: runs/AGENT-TIME]")]
+Resume = Annotated[str | None, typer.Option(help="Run directory to go on with, under its own settings.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds of learning after which to stop.", min=0.0)]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may say about a run; None where nothing is said."""
+
+    changes: list[str]
+    """Overrides of the configuration, those of the data options among them."""
+    preset: str | None
+    seed: int | None
+    logdir: str | None
+    resume: str | None
+    device: str
+    time_limit: float | None
+    quiet: bool
+    as_json: bool
+
+
+def start(options: Options, presets: Path, rules: Path | None = None) -> None:
+    """Train, validate, and print the agent beside the baselines.
+
+    Parameters
+    ----------
+    options : Options
+        Of the command line.
+    presets : Path
+        Folder of the presets.
+    rules : Path, optional
+        Folder of the presets that they are laid over.
+
+    Raises
+    ------
+    ConfigError
+        For options that do not go together.
+    FoxError
+        When interrupted before anything could be saved.
+    """
+    backend = cli.backend_of(options.device)
+    if options.seed is not None:
+        options = replace(options, changes=[*options.changes, f"agent.seed={options.seed}"])
+    config, directory = _resumed(options) if options.resume is not None else _new(options, presets, rules)
+    console = cli.console(options.quiet, options.as_json)
+    try:
+        outcome = train(
+            config,
+            directory,
+            backend=backend,
+            resume=options.resume is not None,
+            time_limit=options.time_limit,
+            console=console,
+        )
+    except KeyboardInterrupt:
+        raise FoxError(
+            f"interrupted before it could save; go on from the last checkpoint, if any, with --resume {directory}"
+        ) from None
+    _show(outcome, options)
+
+
+def _resumed(options: Options) -> tuple[RunConfig, Path]:
+    assert options.resume is not None
+    if options.changes or options.preset or options.logdir is not None:
+        raise ConfigError(
+            "--resume goes on under the run's own settings; leave out algo, data, preset, seed, set and logdir"
+        )
+    directory = cli.path_of(options.resume, "--resume")
+    return load_run(directory), directory
+
+
+def _new(options: Options, presets: Path, rules: Path | None) -> tuple[RunConfig, Path]:
+    config = cli.preset_config(options.preset or "default", presets, options.changes, rules=rules)
+    name = config.train.algorithm
+    directory = (
+        cli.fresh_logdir(Path("runs"), name)
+        if options.logdir is None
+        else cli.path_of(options.logdir, "--logdir")
+    )
+    load_market(config.data)  # a mistake must not use up the run directory
+    make(name, config=config.agent)
+    new_run(directory, config)
+    return config, directory
+
+
+def _show(outcome: Outcome, options: Options) -> None:
+    console, directory = cli.console(options.quiet, options.as_json), outcome.directory
+    if outcome.interrupted:
+        console.print(
+            f"saved at step {outcome.env_steps:,}; go on with --resume {directory}", highlight=False
+        )
+    else:
+        console.print(comparison_table(outcome.results, "Validation (also used to pick the checkpoint)"))
+        console.print(orders_table(outcome.results))
+        console.print(selection_rule(outcome), highlight=False)
+        console.print(
+            f"report: {directory / 'report.html'}\ncurves: tensorboard --logdir {directory / 'tb'}",
+            soft_wrap=True,
+        )
+    if options.as_json:
+        cli.show_json(summary(outcome))
