@@ -1,6 +1,6 @@
 """What agents reach of the known answers of the reference markets, at equal environment steps or equal time.
 
-Run: python benchmarks/reference_markets.py --agents bdq,sb3_ppo,flat --markets signal,momentum --seeds 3 --steps 1e6
+Run: python benchmarks/reference_markets.py --agents bdq,ppo,flat --markets signal,momentum --seeds 3 --steps 1e6
 [--seconds 60] [--jobs 4] [--set bdq.lr=1e-3] [--quick]. Every (agent, market, seed) is a process of its own, trained on
 a market of its seed and scored on the same fresh bars as all others. Finished ones are kept beside the JSON file, and a
 second run with the same options goes on from there. Equal time means something with --jobs 1 only.
@@ -28,7 +28,7 @@ def read_options() -> argparse.Namespace:
     """Read the command line."""
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument("--device", dest="backend", choices=("auto", "cpu", "cuda"), help="as --backend")
-    parser.add_argument("--agents", default="bdq,sb3_ppo,sb3_qrdqn,flat", help="names (default: %(default)s)")
+    parser.add_argument("--agents", default="bdq,ppo,qrdqn,flat", help="names (default: %(default)s)")
     parser.add_argument(
         "--markets", default="signal", help="names, with changes after a colon: signal:beta=0.3"
     )

@@ -136,7 +136,8 @@ class MeanReversion(_PriceRule):
         lagged = [prices[n - 1 - lag : len(prices) - lag] for lag in range(n)]
         mean = sum(lagged) / n
         spread = np.sqrt(sum((past - mean) ** 2 for past in lagged) / n)
-        np.divide(lagged[0] - mean, spread, out=z[n - 1 :], where=spread > 0.0)
+        moved = spread > 1e-6 * market.contract.tick_size  # else rounding alone
+        np.divide(lagged[0] - mean, spread, out=z[n - 1 :], where=moved)
         return z
 
     def _directions(self, indicator: Float, side: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:

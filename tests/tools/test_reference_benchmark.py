@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fox_env import FoxFuturesVectorEnv, synthetic
 from fox_env.optimum import REFERENCE
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -63,25 +62,13 @@ def test_it_scores_and_goes_on_from_finished_jobs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_learners_train_and_are_scored(tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib", reason="needs the extra sb3")
-    words = ["--agents", "bdq,sb3_ppo,sb3_qrdqn", "--quick", "--steps", "9000", "--set", "bdq.num_envs=64"]
-    words += ["--set", "bdq.learning_starts=1000", "--set", "sb3_qrdqn.learning_starts=1000"]
+    words = ["--agents", "bdq,ppo,qrdqn", "--quick", "--steps", "9000", "--set", "bdq.num_envs=64"]
+    words += ["--set", "bdq.learning_starts=1000", "--set", "qrdqn.learning_starts=1000"]
     done = run(tmp_path / "r.json", tmp_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "r.json").read_text())["rows"]
-    assert [row["agent"] for row in rows] == ["bdq", "sb3_ppo", "sb3_qrdqn"]
+    assert [row["agent"] for row in rows] == ["bdq", "ppo", "qrdqn"]
     assert all(row["env_steps"] >= 9_000 and row["train_s"] > 0.0 for row in rows)
-
-
-def test_exposures_are_those_of_the_discrete_actions(tools: Any) -> None:
-    market = synthetic.signal(seed=0, sessions=2)
-    play = {}
-    for kind, actions in (("discrete", np.arange(8)), ("branches", tools[0]._exposures())):
-        env = FoxFuturesVectorEnv(8, market, REFERENCE, backend="cpu", action_type=kind)
-        env.reset(seed=0, options={"start": [300] * 8})
-        *_, info = env.step(actions)
-        play[kind] = info["position"].tolist()
-        env.close()
-    assert play["discrete"] == play["branches"] == [-4, -2, -1, 0, 1, 2, 4, 0]
 
 
 def test_the_command_line(tools: Any) -> None:
@@ -91,9 +78,9 @@ def test_the_command_line(tools: Any) -> None:
     ]  # fmt: skip
     reference = markets.reference_of("signal:beta=0.3,half_spread_ticks=2")
     assert "beta=0.3" in reference.generator and reference.config.half_spread_ticks == 2.0
-    texts = ["bdq.lr=1e-3", "bdq.env.counterfactual=True", "sb3_ppo.policy_kwargs={'net_arch': [8]}"]
+    texts = ["bdq.lr=1e-3", "bdq.env.counterfactual=True", "ppo.env.trail_atr=(5.0, 5.0)"]
     assert agents.overrides(texts, "bdq") == {"lr": 1e-3, "env.counterfactual": True}
-    assert agents.overrides(texts, "sb3_ppo") == {"policy_kwargs": {"net_arch": [8]}}
+    assert agents.overrides(texts, "ppo") == {"env.trail_atr": (5.0, 5.0)}
     settings = agents.overrides(texts, "bdq")
     assert agents._training_rules(REFERENCE, settings).counterfactual and settings == {"lr": 1e-3}
     with pytest.raises(SystemExit, match=r"write AGENT\.key=value"):
