@@ -32,7 +32,7 @@ from fox_agents.faults import TrainingFault
 from fox_agents.sb3.counted import CountedVecEnv
 from fox_agents.sb3.figures import EpochFigures
 from fox_agents.sb3.generators import Generators
-from fox_agents.sb3.state import COUNTERS, load_optimiser, load_policy, optimiser_state, policy_tensors
+from fox_agents.sb3.state import load_policy, policy_tensors, read_loop, write_loop
 from fox_agents.trading_rules import agent_rules, without_knobs
 from fox_env import EnvConfig, FoxFuturesVectorEnv
 from fox_env._layout import ACTION_BRANCHES, Observation
@@ -158,8 +158,7 @@ class Sb3Agent:
         while self.env_steps < total_steps:
             epoch = self.env_steps // self.config.epoch_steps
             with self._generators:
-                self._iterate()
-            self.env_steps = self.model.num_timesteps
+                self._iterate_or_fault()
             self._figures.add()
             if self.env_steps // self.config.epoch_steps > epoch or self.env_steps >= total_steps:
                 self._read_diagnostics()
@@ -168,6 +167,15 @@ class Sb3Agent:
             goes_on = [callback.on_iteration(self) for callback in callbacks]  # every callback gets its turn
             if not all(goes_on):
                 return
+
+    def _iterate_or_fault(self) -> None:
+        try:
+            self._iterate()
+        except ValueError:  # of a distribution whose parameters are not finite
+            self._require_finite()
+            raise
+        finally:
+            self.env_steps = self.model.num_timesteps
 
     def _begin(self) -> None:
         """Begin the first episodes."""
@@ -271,26 +279,14 @@ class Sb3Agent:
     def _write_learning(self, directory: Path) -> dict[str, Any]:
         """Write the arrays that learning goes on from; return its plain values."""
         assert self.env is not None and self._vec_env is not None
-        moments, optimiser = optimiser_state(self.model.policy.optimizer)
         more, plain = self._learning_state()
-        loop = {
-            "last_obs": self.model._last_obs,
-            "last_episode_starts": self.model._last_episode_starts,
-            "sums": self._vec_env.sums,
-            **{f"generators.{name}": state.numpy() for name, state in self._generators.tensors().items()},
-            **more,
-        }
-        write_arrays(directory, "optimiser", moments)
-        write_arrays(directory, "loop", loop)
         write_arrays(directory, "env", {k: np.asarray(v) for k, v in self.env.state_dict().items()})
         return {
             "num_envs": self.env.num_envs,
             "data": batch_fingerprint(self.env.markets, self.env.market_of),
-            "optimiser": optimiser,
-            "counters": {name: getattr(self.model, name) for name in COUNTERS if hasattr(self.model, name)},
-            "spaces": self.model.action_space.np_random.bit_generator.state,
             "figures": self._figures.state(),
             "algorithm": plain,
+            **write_loop(directory, self.model, self._vec_env, self._generators, more),
         }
 
     @classmethod
@@ -327,18 +323,8 @@ class Sb3Agent:
         assert self._vec_env is not None
         if self.device.type != "cpu":
             _LOG.warning("%s goes on on a GPU, where its updates are not repeatable bit for bit", self.name)
-        loop = read_arrays(directory, "loop")
-        model = self.model
-        model._last_obs, model._last_episode_starts = loop.pop("last_obs"), loop.pop("last_episode_starts")
+        more = read_loop(directory, state, self.model, self._vec_env, self._generators)
         with self._generators:
             self._set_up(reset=False)
-        for name, value in state["counters"].items():
-            setattr(model, name, value)
-        load_optimiser(model.policy.optimizer, read_arrays(directory, "optimiser"), state["optimiser"])
-        model.action_space.np_random.bit_generator.state = state["spaces"]
-        self._vec_env.sums[:] = loop.pop("sums")
         self._figures.load(state["figures"])
-        prefix = "generators."
-        kept = {name.removeprefix(prefix): loop.pop(name) for name in list(loop) if name.startswith(prefix)}
-        self._generators.load({name: torch.from_numpy(array) for name, array in kept.items()})
-        self._load_learning_state(loop, state["algorithm"], directory)
+        self._load_learning_state(more, state["algorithm"], directory)

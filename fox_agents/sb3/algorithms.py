@@ -39,8 +39,6 @@ class _OnPolicy(Sb3Agent):
         m.collect_rollouts(m.env, self._library_callback, m.rollout_buffer, n_rollout_steps=m.n_steps)
         m._update_current_progress_remaining(m.num_timesteps, m._total_timesteps)
         m.train()
-        self.env_steps = m.num_timesteps
-        self._require_finite()  # the library's own error on the next rollout would not say what to do
 
     def _learning_state(self) -> tuple[Arrays, dict[str, Any]]:
         return {}, {}  # a rollout is never kept
@@ -185,7 +183,10 @@ class DQNAgent(Sb3Agent):
 
     def _drawn(self, observation: npt.NDArray[np.float32], masks: Any) -> Any:
         """Epsilon-greedy, for each row by itself."""
-        random = np.random.rand(len(observation)) < self.model.exploration_rate
+        c = self.config
+        progress = min(self.env_steps / max(c.schedule_steps, 1), 1.0)
+        epsilon = c.epsilon_start + (c.epsilon_end - c.epsilon_start) * progress
+        random = np.random.rand(len(observation)) < epsilon
         exposures = np.random.randint(self.model.action_space.n, size=len(observation))
         return np.where(random, exposures, self._greedy(observation, masks))
 

@@ -8,21 +8,15 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from fox_agents.checkpoint import CheckpointError
+from fox_agents.checkpoint import CheckpointError, read_arrays, write_arrays
+from fox_agents.sb3.counted import CountedVecEnv
+from fox_agents.sb3.generators import Generators
 
-__all__ = [
-    "COUNTERS",
-    "load_optimiser",
-    "load_policy",
-    "load_replay",
-    "optimiser_state",
-    "policy_tensors",
-    "replay_state",
-]
+__all__ = ["load_policy", "load_replay", "policy_tensors", "read_loop", "replay_state", "write_loop"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-COUNTERS = (
+_COUNTERS = (
     "num_timesteps",
     "_n_updates",
     "_n_calls",
@@ -31,6 +25,7 @@ COUNTERS = (
     "_current_progress_remaining",
 )
 """Attributes of an algorithm that its next step depends on; those of another algorithm are left out."""
+_GENERATORS = "generators."  # before the names of their states
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
@@ -54,7 +49,40 @@ def load_policy(model: Any, arrays: Arrays, directory: Path) -> None:
         raise CheckpointError(f"{directory} does not fit this version of the agent: {detail}") from None
 
 
-def optimiser_state(optimiser: Optimizer) -> tuple[Arrays, dict[str, Any]]:
+def write_loop(
+    directory: Path, model: Any, env: CountedVecEnv, generators: Generators, more: Arrays
+) -> dict[str, Any]:
+    """Write the arrays that the next step of learning depends on, with ``more``; return the plain values."""
+    moments, optimiser = _optimiser_state(model.policy.optimizer)
+    drawn = {f"{_GENERATORS}{name}": state.numpy() for name, state in generators.tensors().items()}
+    last = {"last_obs": model._last_obs, "last_episode_starts": model._last_episode_starts}
+    write_arrays(directory, "optimiser", moments)
+    write_arrays(directory, "loop", {"sums": env.sums, **last, **drawn, **more})
+    return {
+        "optimiser": optimiser,
+        "counters": {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)},
+        "actions": model.action_space.np_random.bit_generator.state,
+    }
+
+
+def read_loop(
+    directory: Path, state: dict[str, Any], model: Any, env: CountedVecEnv, generators: Generators
+) -> Arrays:
+    """Undo `write_loop`; return what was written with it."""
+    loop = read_arrays(directory, "loop")
+    _load_optimiser(model.policy.optimizer, read_arrays(directory, "optimiser"), state["optimiser"])
+    model._last_obs, model._last_episode_starts = loop.pop("last_obs"), loop.pop("last_episode_starts")
+    for name, value in state["counters"].items():
+        setattr(model, name, value)
+    model.action_space.np_random.bit_generator.state = state["actions"]
+    env.sums[:] = loop.pop("sums")
+    names = [name for name in loop if name.startswith(_GENERATORS)]
+    drawn = {name.removeprefix(_GENERATORS): torch.from_numpy(loop.pop(name)) for name in names}
+    generators.load(drawn)
+    return loop
+
+
+def _optimiser_state(optimiser: Optimizer) -> tuple[Arrays, dict[str, Any]]:
     """The moments as arrays by parameter and name, and the rest of the state as plain values."""
     state = optimiser.state_dict()
     arrays, numbers = {}, {}
@@ -67,8 +95,8 @@ def optimiser_state(optimiser: Optimizer) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {"numbers": numbers, "groups": state["param_groups"]}
 
 
-def load_optimiser(optimiser: Optimizer, arrays: Arrays, plain: dict[str, Any]) -> None:
-    """Undo `optimiser_state`."""
+def _load_optimiser(optimiser: Optimizer, arrays: Arrays, plain: dict[str, Any]) -> None:
+    """Undo `_optimiser_state`."""
     state: dict[int, dict[str, Any]] = {}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     for key, value in (tensors | plain["numbers"]).items():
