@@ -199,21 +199,26 @@ def load_run_config(
     """
     values = _layered({k: v for k, v in _read(rules).items() if k != "agent"}, _read(path))
     changes = _changes(overrides)
-    return run_config_from_dict(changes, _of_file(values, changes.get("train", {}).get("algorithm")))
+    return run_config_from_dict(_layered(_of_agent(values, changes), changes))
 
 
-def _of_file(values: dict[str, Any], algorithm: str | None) -> RunConfig:
-    """RunConfig of a file's sections, for the algorithm that an override names, if any."""
+def _of_agent(values: dict[str, Any], changes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """A file's sections with those settings of the agent only that the algorithm named by ``changes`` has too."""
+    algorithm = changes.get("train", {}).get("algorithm")
     agent, train = values.get("agent", {}), values.get("train", {})
     if algorithm not in AGENTS or not isinstance(agent, Mapping) or not isinstance(train, Mapping):
-        return run_config_from_dict(values)
-    known = {f.name for f in dataclasses.fields(AGENTS[algorithm])}
-    others = {key: value for key, value in agent.items() if key not in known}
-    run_config_from_dict(
-        values | {"agent": others}
-    )  # refuses what is no setting of the file's own agent either
-    kept = {key: value for key, value in agent.items() if key in known}
-    return run_config_from_dict(values | {"agent": kept, "train": {**train, "algorithm": algorithm}})
+        return values
+    known, written_for = _keys(algorithm), _keys(train.get("algorithm", TrainConfig.algorithm))
+    for key in agent:
+        if key not in known | written_for:
+            raise ConfigError(f"unknown key agent.{key}: {nearest(key, known)}")
+    return values | {"agent": {key: value for key, value in agent.items() if key in known}}
+
+
+def _keys(algorithm: Any) -> set[str]:
+    """Names of an agent's settings; none for a name that is none."""
+    known = isinstance(algorithm, str) and algorithm in AGENTS
+    return {f.name for f in dataclasses.fields(AGENTS[algorithm])} if known else set()
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -232,8 +237,11 @@ def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
     """The sections of both, key by key; ``above`` wins."""
     layered = dict(below)
     for section, content in above.items():
-        both = isinstance(content, Mapping) and isinstance(layered.get(section), Mapping)
-        layered[section] = {**layered[section], **content} if both else content
+        under = layered.get(section, {})
+        if isinstance(content, Mapping) and isinstance(under, Mapping):
+            layered[section] = {**under, **content}
+        elif isinstance(under, Mapping):
+            layered[section] = content  # no section, which is refused later
     return layered
 
 

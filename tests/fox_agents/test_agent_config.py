@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from fox_agents import cli
 from fox_agents.config import (
+    AGENTS,
     BDQConfig,
     DataConfig,
     RunConfig,
@@ -18,6 +20,7 @@ from fox_agents.config import (
     to_toml,
 )
 from fox_agents.dqn.config import ReferenceConfig
+from fox_agents.sb3.config import SB3_CONFIGS, PPOConfig, QRDQNConfig
 from fox_env import EnvConfig
 from fox_env.errors import ConfigError
 
@@ -141,6 +144,11 @@ def test_build_works_on_a_mapping_of_fields() -> None:
         (ReferenceConfig, {"full_information": False}, r"agent\.full_information"),
         (ReferenceConfig, {"hold_random": (5, 4)}, r"agent\.hold_random"),
         (ReferenceConfig, {"atoms": 51}, r"unknown key agent\.atoms"),
+        (PPOConfig, {"clip_range": 0.0}, r"agent\.clip_range = 0\.0 must be positive"),
+        (PPOConfig, {"gae_lambda": 1.5}, r"agent\.gae_lambda = 1\.5 must be from"),
+        (PPOConfig, {"gamma": 1.0}, r"agent\.gamma = 1\.0 must be in \[0, 1\)"),
+        (QRDQNConfig, {"quantiles": 0}, r"agent\.quantiles = 0 must be from"),
+        (QRDQNConfig, {"epsilon_end": -0.1}, r"agent\.epsilon_end = -0\.1 must be from"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(
@@ -160,8 +168,43 @@ def test_both_presets_exist() -> None:
     assert {"smoke", "default"} <= {p.stem for p in PRESETS.glob("*.toml")}
 
 
+def test_every_agent_can_be_named_in_a_run() -> None:
+    for name, cls in AGENTS.items():
+        config = load_run_config(None, [f"train.algorithm={name}", "env.counterfactual=true"])
+        assert type(config.agent) is cls and config.agent == cls() and cls.algorithm == name
+    with pytest.raises(ConfigError, match=r"train\.algorithm = 'pp0'.*did you mean 'ppo'"):
+        load_run_config(None, ["train.algorithm=pp0"])
+
+
+def test_what_a_file_says_of_the_agent_is_kept_for_another_algorithm(tmp_path: Path) -> None:
+    """Also a value that is the default of the agent it was written for, and not the other's."""
+    assert BDQConfig().lr_end == 3e-4 != ReferenceConfig().lr_end
+    (tmp_path / "c.toml").write_text("[agent]\nlr_end = 3e-4\nhidden = 64\natoms = 21\n")
+    config = load_run_config(tmp_path / "c.toml", ["train.algorithm=qrdqn_ref", "env.counterfactual=true"])
+    assert config.agent == ReferenceConfig(lr_end=3e-4, hidden=64)
+    own = load_run_config(tmp_path / "c.toml", ["train.algorithm=ppo", "agent.n_epochs=3"])
+    assert own.agent == PPOConfig(lr_end=3e-4, hidden=64, n_epochs=3)
+
+
+def test_a_file_may_leave_the_algorithm_to_an_override(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[agent]\nn_epochs = 4\n")
+    assert load_run_config(tmp_path / "c.toml", ["train.algorithm=ppo"]).agent == PPOConfig(n_epochs=4)
+    with pytest.raises(ConfigError, match=r"unknown key agent\.n_epochs"):
+        load_run_config(tmp_path / "c.toml", ["train.algorithm=a2c"])
+
+
+@pytest.mark.parametrize("cls", SB3_CONFIGS, ids=lambda cls: cls.algorithm)
+@pytest.mark.parametrize("preset", ["default", "smoke"])
+def test_agents_of_stable_baselines3_train_under_the_same_data_and_rules(preset: str, cls: Any) -> None:
+    ours = cli.preset_config(preset, PRESETS, [])
+    theirs = cli.preset_config(preset, PRESETS / "sb3", [f"train.algorithm={cls.algorithm}"], rules=PRESETS)
+    assert theirs.data == ours.data and theirs.env == ours.env.replace(counterfactual=False)
+    assert type(theirs.agent) is cls and theirs.agent.lr == cls().lr != ours.agent.lr
+    assert theirs.train.total_steps == ours.train.total_steps
+
+
 @pytest.mark.parametrize(
-    "cls", [DataConfig, EnvConfig, BDQConfig, ReferenceConfig, TrainConfig], ids=lambda cls: cls.__name__
+    "cls", [DataConfig, EnvConfig, TrainConfig, *AGENTS.values()], ids=lambda cls: cls.__name__
 )
 def test_every_field_says_what_it_is(cls: type) -> None:
     """One docstring follows every field, which is where its unit stands; a new default needs no other one."""
