@@ -36,9 +36,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-AGENTS: dict[str, type[LearnerConfig]] = {
-    cls.algorithm: cls for cls in (BDQConfig, ReferenceConfig, *SB3_CONFIGS)
-}
+_CONFIGS: tuple[type[LearnerConfig], ...] = (BDQConfig, ReferenceConfig, *SB3_CONFIGS)
+AGENTS: dict[str, type[LearnerConfig]] = {cls.algorithm: cls for cls in _CONFIGS}
 """Settings of the agents that are trained, by name."""
 
 Algorithm = Literal["a2c", "bdq", "dqn", "maskable_ppo", "ppo", "qrdqn", "qrdqn_ref", "recurrent_ppo"]

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,8 @@ class Sb3Agent:
         env_config: EnvConfig | None = None,
     ) -> None:
         given = isinstance(config, self.config_class)
-        self.config: Any = config if given else build(self.config_class, config or {}, "agent")  # type: ignore[arg-type]
+        settings = config if given else build(self.config_class, config or {}, "agent")  # type: ignore[arg-type]
+        self.config = cast("Any", settings)
         self.env = env
         self._env_config = env_config
         self.env_steps = 0
@@ -196,7 +197,8 @@ class Sb3Agent:
 
     def _step_size(self, remaining: float) -> float:
         """Step size when the share ``remaining`` of the schedule is left; negative after its end."""
-        return self.config.lr_end + (self.config.lr - self.config.lr_end) * max(remaining, 0.0)
+        c = self.config
+        return float(c.lr_end + (c.lr - c.lr_end) * max(remaining, 0.0))
 
     def diagnostics(self) -> dict[str, float]:
         """Means over the last epoch, by the names that Fox's own agents give them where they mean the same."""
