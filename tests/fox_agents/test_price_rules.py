@@ -59,10 +59,9 @@ def test_an_exit_before_the_mean() -> None:
 def test_no_rule_sees_a_later_bar(name: str, span: int) -> None:
     generator = np.random.default_rng(0)
     close = 4_000 + 0.25 * np.cumsum(generator.integers(-6, 7, 400))
-    other = close.copy()
-    other[300:] += 0.25 * np.cumsum(generator.integers(-6, 7, 100))
-    first, second = (played(name, {}, market(prices)) for prices in (close, other))
-    assert first[:300] == second[:300] and first[300:] != second[300:]
+    far = np.where(np.arange(400) < 300, 0.0, 200.0)
+    first, up, down = (played(name, {}, market(close + jump)) for jump in (0.0, far, -far))
+    assert first[:300] == up[:300] == down[:300] and up[300] != down[300]
     assert {LONG, SHORT} <= set(first[span:]) and set(first[: span - 1]) == {HOLD}
 
 
