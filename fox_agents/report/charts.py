@@ -20,7 +20,7 @@ __all__ = ["MARKS", "curve", "equity", "price", "r_multiples", "sensitivity"]
 
 Chart = dict[str, Any]
 
-MARKS = 4_000
+MARKS = 2_000
 """Most fills, and most exits, that are drawn as marks."""
 _COLOURS = ("#2f81f7", "#d98c00", "#8957e5", "#14989a", "#bf3989", "#7a828e")
 _UP, _DOWN = "#2da44e", "#e5534b"
@@ -31,7 +31,7 @@ _HIGHEST_R = 10.0
 
 def equity(results: Sequence["EvaluationResult"]) -> Chart:
     """Account value over drawdown of every result; one click on the legend toggles both curves of an agent."""
-    data = []
+    data: list[Chart] = []
     for i, result in enumerate(results):
         colour = _COLOURS[i % len(_COLOURS)]
         style = {
@@ -51,12 +51,9 @@ def equity(results: Sequence["EvaluationResult"]) -> Chart:
     currency = html.escape(results[0].market.contract.currency)
     chart = _stacked(data, f"account ({currency})", "drawdown", 0.36)
     chart["layout"] |= {"hovermode": "x unified"}
-    chart["layout"]["yaxis2"]["tickformat"] = ".0%" if _deepest(results) > 0.05 else ".2%"
+    deepest = min(result.metrics["max_drawdown"] for result in results)
+    chart["layout"]["yaxis2"]["tickformat"] = ".0%" if deepest < -0.05 else ".2%"
     return chart
-
-
-def _deepest(results: Sequence["EvaluationResult"]) -> float:
-    return max(-result.metrics["max_drawdown"] for result in results)
 
 
 def price(result: "EvaluationResult") -> Chart:
@@ -124,7 +121,11 @@ def _exits(trades: pl.DataFrame) -> list[Chart]:
         ]
         marks.append(
             _marks(name, "x-thin", colour, chosen["exit_time"], chosen["exit_price"])
-            | {"text": text, "hovertemplate": "%{text}<br>%{x}<extra></extra>"}
+            | {
+                "text": text,
+                "visible": True if len(trades) <= MARKS else "legendonly",
+                "hovertemplate": "%{text}<br>%{x}<extra></extra>",
+            }
         )
         marks[-1]["marker"]["line"] = {"color": colour, "width": 1.5}
     return marks
@@ -151,19 +152,13 @@ def sensitivity(evidence: Evidence) -> Chart:
             "showlegend": False,
         },
     }
-    if evidence.break_even is not None and np.isfinite(evidence.break_even):
-        chart["layout"]["shapes"] = [
-            {
-                "type": "line", "x0": evidence.break_even, "x1": evidence.break_even, "y0": 0, "y1": 1,
-                "yref": "paper", "line": {"dash": "dot", "width": 1.5, "color": _COLOURS[1]},
-            }
-        ]  # fmt: skip
-        chart["layout"]["annotations"] = [
-            {
-                "x": evidence.break_even, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False,
-                "text": f"break-even × {evidence.break_even:.2f}",
-            }
-        ]  # fmt: skip
+    even = evidence.break_even
+    if even is not None and even <= 1.25 * points[-1].multiple:
+        line = {"dash": "dot", "width": 1.5, "color": _COLOURS[1]}
+        ends = {"x0": even, "x1": even, "y0": 0, "y1": 1, "yref": "paper"}
+        chart["layout"]["shapes"] = [{"type": "line", "line": line, **ends}]
+        label = {"x": even, "y": 1, "yref": "paper", "xanchor": "left", "yanchor": "top", "showarrow": False}
+        chart["layout"]["annotations"] = [{"text": f"break-even × {even:.2f}", **label}]
     return chart
 
 
@@ -246,7 +241,7 @@ def _marks(name: str, symbol: str, colour: str, times: pl.Series, values: pl.Ser
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "marker": {"symbol": symbol, "color": colour, "size": 8},
+        "marker": {"symbol": symbol, "color": colour, "size": 8 if len(times) < 200 else 5},
         "x": _milliseconds(times.to_numpy()).tolist(),
         "y": _numbers(values.to_numpy(), 6),
     }

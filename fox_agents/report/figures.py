@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["CERTAINTY", "FIGURES", "Figure", "cell", "money", "percent"]
+__all__ = ["FIGURES", "GROUPS", "Figure", "cell", "money", "percent"]
 
 
 class Figure(NamedTuple):
@@ -18,7 +18,7 @@ class Figure(NamedTuple):
     definition: str
 
 
-FIGURES = (
+_RETURN = (
     Figure(
         "total_return",
         "return",
@@ -35,7 +35,7 @@ FIGURES = (
     Figure(
         "mean_return",
         "mean return a bar",
-        "{:+.2e}",
+        "{:+.4%}",
         "Average of the account's returns over all bars, flat bars included.",
     ),
     Figure(
@@ -66,6 +66,9 @@ FIGURES = (
         "{:,.0f} bars",
         "Longest run of bars below an earlier peak.",
     ),
+)
+
+_TRADES = (
     Figure(
         "n_trades",
         "trades",
@@ -93,6 +96,9 @@ FIGURES = (
     Figure(
         "turnover", "turnover", "{:,.1f}", "Notional value of all fills over the initial cash of all windows."
     ),
+)
+
+_COSTS = (
     Figure("final_equity", "final account", "{:,.0f}", "Account value at the last close, money."),
     Figure("gross_pnl", "profit before costs", "{:+,.0f}", "Money made by the trades before costs."),
     Figure("costs", "costs", "{:,.0f}", "Money: fees plus what the fills lost to spread and impact."),
@@ -105,6 +111,9 @@ FIGURES = (
         "Money that the own orders' push on the price took (square root of the order's share of the volume).",
     ),
     Figure("cost_share", "costs / gross", "{:.1%}", "Costs over the size of the profit before costs."),
+)
+
+_CHOICES = (
     Figure(
         "action_entropy",
         "entropy of choices",
@@ -119,7 +128,7 @@ FIGURES = (
     ),
 )
 
-CERTAINTY = (
+_CERTAINTY = (
     Figure(
         "probabilistic_sharpe",
         "P(Sharpe > 0)",
@@ -156,15 +165,36 @@ CERTAINTY = (
     ),
 )
 
+GROUPS = (
+    ("Return and risk", _RETURN),
+    ("How sure", _CERTAINTY),
+    ("Trades", _TRADES),
+    ("Costs", _COSTS),
+    ("Choices", _CHOICES),
+)
+"""All figures in the order of the report, under their headings."""
+FIGURES = {figure.name: figure for _, figures in GROUPS for figure in figures}
+"""The same by name."""
+
+_LARGEST, _LARGEST_SHARE = 1e12, 1e3
+"""Figures beyond them, such as the yearly growth of a few lucky days, are given by their order of magnitude."""
+
 
 def cell(figure: Figure, values: Mapping[str, Any]) -> str:
     """The figure in words, a dash where it is unknown."""
     value = values.get(figure.name)
-    return "-" if value is None or not math.isfinite(value) else figure.style.format(value)
+    if value is None or not math.isfinite(value):
+        return "-"
+    share = figure.style.endswith("%}")
+    if abs(value) >= (_LARGEST_SHARE if share else _LARGEST):
+        return f"{100 * value:+.1e}%" if share else f"{value:.1e}"
+    return figure.style.format(value or 0.0)  # no negative zero
 
 
 def percent(fraction: float) -> str:
     """A return, with its sign and two digits that matter."""
+    if fraction == 0:
+        return "0%"
     digits = 1 if abs(fraction) >= 0.01 else 2
     return f"{fraction:+.{digits}%}"
 

@@ -41,10 +41,11 @@
 
   const table = document.getElementById("trades");
   if (!table) return;
-  const { headings, rows } = read("trade-data");
+  const { headings, digits, rows } = read("trade-data");
   const size = 50;
   let order = rows.map((_, i) => i), page = 0, sorted = null, ascending = false;
-  const shown = (value) => typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 6 }) : value ?? "-";
+  const formats = digits.map((n) => new Intl.NumberFormat("en", { minimumFractionDigits: n, maximumFractionDigits: n }));
+  const shown = (value, column) => typeof value === "number" ? formats[column].format(value) : value ?? "-";
 
   function compare(a, b) { // numbers as numbers; what is unknown comes last either way
     if (a === null || b === null) return (a === null) - (b === null);
@@ -60,7 +61,7 @@
         const cell = line.insertCell();
         const money = headings[column] === "P&L" || headings[column] === "R";
         if (money && value) cell.className = value > 0 ? "earns" : "loses";
-        cell.textContent = shown(value);
+        cell.textContent = shown(value, column);
       });
       return line;
     }));

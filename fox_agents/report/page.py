@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fox_agents.evidence import Evidence, FoldRow
 from fox_agents.report import charts, tables
-from fox_agents.report.figures import CERTAINTY, FIGURES, percent
+from fox_agents.report.figures import FIGURES, percent
 from fox_agents.report.health import FIRST, read_health
 from fox_agents.report.period import caption, dates
 from fox_agents.report.verdict import judge
@@ -80,12 +80,13 @@ def write_report(
             "agents": [result.agent for result in results],
             "key_figures": tables.key_figures(results, known),
             "costs": [_cost_cells(point) for point in sorted(own.costs)] if own is not None else [],
+            "break_even": own.break_even if own is not None else None,
             "fold_headings": _FOLD_HEADINGS,
             "folds": [tables.fold_cells(row) for row in folds],
             "monthly": tables.monthly(first),
             "choices": tables.choices(first),
             "fates": [(name, count) for name, count in first.executed["order_status"].items() if count],
-            "trades": tables.trade_rows(first.trades),
+            "trades": tables.trade_rows(first),
             "number_of_trades": len(first.trades),
             "csv": tables.trade_csv(first.trades),
             "skipped": {name: count for name, count in _unmarked(first).items() if count > charts.MARKS},
@@ -93,7 +94,7 @@ def write_report(
             "curves": [(f"health-{i}", curve.name, curve.name in FIRST) for i, curve in enumerate(curves)],
             "rules": tables.rules(first),
             "notes": [(r.agent, name, why) for r in results for name, why in r.metrics["notes"].items()],
-            "definitions": (*FIGURES, *CERTAINTY),
+            "definitions": FIGURES.values(),
             "charts": drawn,
             "percent": percent,
         }
@@ -129,7 +130,7 @@ def _cost_cells(point: Any) -> list[str]:
 
 def _scale(interval: Any) -> dict[str, float]:
     """Where the interval, its value and zero lie on a bar, in percent of its width."""
-    low, high = min(interval.low, 0.0), max(interval.high, 0.0)
+    low, high = min(*interval, 0.0), max(*interval, 0.0)
     pad = 0.08 * ((high - low) or 1.0)
     at = {name: (value - low + pad) / (high - low + 2 * pad) for name, value in _marks(interval)}
     return {name: round(100 * share, 2) for name, share in at.items()}

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from fox_agents.evidence import Evidence, Interval
-from fox_agents.report.figures import CERTAINTY, FIGURES, Figure, cell, percent
+from fox_agents.report.figures import GROUPS, Figure, cell, percent
 
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
@@ -32,22 +32,29 @@ _TRADE_COLUMNS = (
 def key_figures(
     results: Sequence["EvaluationResult"], evidence: Mapping[str, Evidence]
 ) -> list[dict[str, Any]]:
-    """One row a figure that any result knows: the figure, and for each result its value and its interval."""
-    rows = []
-    for figure in FIGURES:
-        cells = [_with_interval(figure, result, evidence.get(result.agent)) for result in results]
-        rows.append({"figure": figure, "cells": cells})
-    for figure in CERTAINTY:
-        known = [evidence.get(result.agent) for result in results]
-        cells = [(cell(figure, vars(e)) if e else "-", "") for e in known]
-        rows.append({"figure": figure, "cells": cells})
-    return [row for row in rows if any(value != "-" for value, _ in row["cells"])]
+    """By group one row a figure that any result knows: the figure, and for each result its value and interval."""
+    groups = []
+    for heading, figures in GROUPS:
+        rows = [
+            {
+                "figure": figure,
+                "cells": [_shown(figure, result, evidence.get(result.agent)) for result in results],
+            }
+            for figure in figures
+        ]
+        rows = [row for row in rows if any(value != "-" for value, _ in row["cells"])]
+        if rows:
+            groups.append({"heading": heading, "rows": rows})
+    return groups
 
 
-def _with_interval(figure: Figure, result: "EvaluationResult", evidence: Evidence | None) -> tuple[str, str]:
+def _shown(figure: Figure, result: "EvaluationResult", evidence: Evidence | None) -> tuple[str, str]:
+    """A figure of the result, or else of its evidence, and its interval."""
     interval = None if evidence is None else evidence.intervals.get(figure.name)
-    value = result.metrics.get(figure.name, None if interval is None else interval.value)
-    return cell(figure, {figure.name: value}), "" if interval is None else between(interval, figure.style)
+    known = vars(evidence) if evidence is not None else {}
+    if interval is not None:
+        known = {figure.name: interval.value} | known
+    return cell(figure, known | result.metrics), "" if interval is None else between(interval, figure.style)
 
 
 def between(interval: Interval, style: str = "{:.2f}") -> str:
@@ -91,23 +98,39 @@ def _share(count: int, counts: Mapping[str, int]) -> float:
     return count / max(sum(counts.values()), 1)
 
 
-def trade_rows(trades: pl.DataFrame) -> dict[str, Any]:
-    """Headings and rows of the trade list in order of time: the `MOST_TRADES` largest by the size of their P&L."""
+def trade_rows(result: "EvaluationResult") -> dict[str, Any]:
+    """Headings, decimals and rows of the trade list in order of time.
+
+    Of more than `MOST_TRADES` trades those with the largest gains and losses.
+    """
+    trades = result.trades
     if len(trades) > MOST_TRADES:
         chosen = trades.with_row_index("number").sort(pl.col("pnl").abs(), descending=True).head(MOST_TRADES)
         trades = chosen.sort("number")
+    digits = {
+        "entry_price": _decimals(result.market.contract.tick_size),
+        "size": _decimals(result.config.lot),
+    }
+    digits["exit_price"] = digits["entry_price"]
+    digits |= dict.fromkeys(("pnl", "r", "mae", "mfe", "costs"), 2)
     names = [name for name, _ in _TRADE_COLUMNS]
     rounded = trades.select(names).with_columns(
         pl.col("entry_time", "exit_time").dt.strftime("%Y-%m-%d %H:%M"),
         pl.when(pl.col("side") > 0).then(pl.lit("long")).otherwise(pl.lit("short")).alias("side"),
-        pl.col("size", "entry_price", "exit_price").round(6),
-        pl.col("pnl", "mae", "mfe", "costs", "r").round(2),
+        *(pl.col(name).cast(pl.Float64).round(places) for name, places in digits.items()),
     )
     rows = [
         [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
         for row in rounded.rows()
     ]
-    return {"headings": [heading for _, heading in _TRADE_COLUMNS], "rows": rows}
+    headings = [heading for _, heading in _TRADE_COLUMNS]
+    return {"headings": headings, "digits": [digits.get(name, 0) for name in names], "rows": rows}
+
+
+def _decimals(step: float) -> int:
+    """Decimals that whole multiples of a tick or a lot have."""
+    text = f"{step:.8f}".rstrip("0")
+    return len(text.partition(".")[2])
 
 
 def trade_csv(trades: pl.DataFrame) -> str | None:

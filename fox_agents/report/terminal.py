@@ -36,7 +36,7 @@ def comparison_table(results: Sequence["EvaluationResult"], title: str) -> Table
     """Agents by metrics; the caption says how the ratios are annualised."""
     table = Table(title=title, caption=caption(results[0]))
     table.add_column("agent", overflow="fold")
-    columns = [next(figure for figure in FIGURES if figure.name == name) for name in _SHOWN]
+    columns = [FIGURES[name] for name in _SHOWN]
     for figure in columns:
         table.add_column(_SHORT.get(figure.name, figure.label), justify="right", no_wrap=True)
     for result in results:

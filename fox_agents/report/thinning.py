@@ -27,4 +27,5 @@ def kept(values: npt.ArrayLike, points: int = POINTS) -> npt.NDArray[np.int64]:
     curve = np.ascontiguousarray(values, dtype=np.float64)
     if len(curve) <= points:
         return np.arange(len(curve))
-    return np.unique(M4Downsampler().downsample(curve, n_out=points)).astype(np.int64)
+    chosen = M4Downsampler().downsample(curve, n_out=points)  # type: ignore[no-untyped-call]
+    return np.unique(chosen).astype(np.int64)

@@ -101,12 +101,11 @@ def _certainty(
 def _without_costs(result: "EvaluationResult", evidence: Evidence | None) -> str:
     """What costs took: by the policy played for free where that was done, else by the money before costs."""
     free = next((point for point in evidence.costs if point.multiple == 0), None) if evidence else None
-    when = dates(result)
     if free is not None:
-        return f"Without any costs the same agent would have made {percent(free.total_return)} {when}."
+        return f"Without any costs the same agent returns {percent(free.total_return)}."
     gross, currency = result.metrics["gross_pnl"], result.market.contract.currency
     verb = "made" if gross >= 0 else "lost"
-    return f"Before costs its trades {verb} {money(abs(gross), currency)} {when}."
+    return f"Before costs its trades {verb} {money(abs(gross), currency)}."
 
 
 def _tries(evidence: Evidence | None) -> str:

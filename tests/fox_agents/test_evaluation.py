@@ -261,12 +261,11 @@ def test_the_report_is_one_escaped_file(market: Market, tmp_path: Path) -> None:
     result = replace(evaluate(fox_agents.make("random"), market), agent="<script>alert(1)</script>")
     path = result.report(tmp_path / "deep" / "report.html")
     page = path.read_text(encoding="utf-8")
-    assert "<script>" not in page and "&lt;script&gt;" in page
-    assert "http" not in page  # opens offline
-    assert page.count("<polyline") == 2 and "buy_and_hold" in page
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    assert "buy_and_hold" in page
     assert f"{market.bars_per_year:,.0f} bars per year" in page
     assert re.search(r"SYN from 2020-\d\d-\d\d \d\d:\d\d to 2020-\d\d-\d\d \d\d:\d\d UTC", page)
-    assert "<h2>Executed</h2>" in page and "participation" in page
+    assert "Fate of every step" in page and "participation" in page
     assert "participation limits and impact are off" not in page
     bare = evaluate(Flat(), plain_market([100.0, 101.0, 103.0]))
     assert "participation limits and impact are off" in bare.report(tmp_path / "bare.html").read_text()
