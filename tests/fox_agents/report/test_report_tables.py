@@ -78,9 +78,9 @@ def test_the_histogram_counts_every_trade_on_its_side_of_zero() -> None:
 
 
 def test_drawdown_is_that_of_the_whole_curve() -> None:
-    """A peak of one bar that thinning before the running maximum could lose."""
+    """A trough that is neither the highest nor the lowest account value of its stretch."""
     returns = np.random.default_rng(1).normal(size=50_000) * 1e-4
-    returns[25_001], returns[25_002] = 0.5, -1 / 3
+    returns[[25_010, 25_020, 25_021, 25_025]] = -0.1, 1.2, -0.4, 0.3
     played = result(returns)
     chart = charts.equity([played])
     drawn = chart["data"][1]["y"]
