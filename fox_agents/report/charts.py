@@ -16,12 +16,14 @@ from fox_env import metrics
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
 
-__all__ = ["MARKS", "curve", "equity", "price", "r_multiples", "sensitivity"]
+__all__ = ["CROWDED", "MARKS", "curve", "equity", "price", "r_multiples", "sensitivity"]
 
 Chart = dict[str, Any]
 
 MARKS = 2_000
-"""Most fills, and most exits, that are drawn as marks."""
+"""Most buys, sells, winning and losing exits that are drawn as marks."""
+CROWDED = 300
+"""Beyond so many trades the marks of their exits are hidden at first, or the price would not be seen."""
 _COLOURS = ("#2f81f7", "#d98c00", "#8957e5", "#14989a", "#bf3989", "#7a828e")
 _UP, _DOWN = "#2da44e", "#e5534b"
 _BINS = 40
@@ -123,7 +125,7 @@ def _exits(trades: pl.DataFrame) -> list[Chart]:
             _marks(name, "x-thin", colour, chosen["exit_time"], chosen["exit_price"])
             | {
                 "text": text,
-                "visible": True if len(trades) <= MARKS else "legendonly",
+                "visible": True if len(trades) <= CROWDED else "legendonly",
                 "hovertemplate": "%{text}<br>%{x}<extra></extra>",
             }
         )
@@ -241,7 +243,7 @@ def _marks(name: str, symbol: str, colour: str, times: pl.Series, values: pl.Ser
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "marker": {"symbol": symbol, "color": colour, "size": 8 if len(times) < 200 else 5},
+        "marker": {"symbol": symbol, "color": colour, "size": 8 if len(times) <= CROWDED else 5},
         "x": _milliseconds(times.to_numpy()).tolist(),
         "y": _numbers(values.to_numpy(), 6),
     }

@@ -89,7 +89,8 @@ def write_report(
             "trades": tables.trade_rows(first),
             "number_of_trades": len(first.trades),
             "csv": tables.trade_csv(first.trades),
-            "skipped": {name: count for name, count in _unmarked(first).items() if count > charts.MARKS},
+            "hidden": len(first.trades) > charts.CROWDED,
+            "thinned": max(len(first.fills), len(first.trades)) > charts.MARKS,
             "most_marks": charts.MARKS,
             "curves": [(f"health-{i}", curve.name, curve.name in FIRST) for i, curve in enumerate(curves)],
             "rules": tables.rules(first),
@@ -113,10 +114,6 @@ def _drawn(results: Sequence["EvaluationResult"], own: Evidence | None) -> dict[
     if (histogram := charts.r_multiples(first.trades)) is not None:
         drawn["r-multiples"] = histogram
     return drawn
-
-
-def _unmarked(result: "EvaluationResult") -> dict[str, int]:
-    return {"fills": len(result.fills), "exits": len(result.trades)}
 
 
 def _cost_cells(point: Any) -> list[str]:

@@ -116,3 +116,9 @@ def test_the_image_shows_the_curves() -> None:
     flat, fallen = (equity_image([result(returns, agent="a $x$ b")]) for returns in ([0.0] * 9, [-0.05] * 9))
     assert flat.shape == (480, 800, 3) and flat.dtype == np.uint8
     assert (flat != fallen).any()
+
+
+def test_many_exits_are_hidden_at_first() -> None:
+    few, many = (charts.price(result(np.zeros(9), [1.0] * count))["data"] for count in (300, 301))
+    exits = [next(trace for trace in data if trace["name"] == "winning exit") for data in (few, many)]
+    assert [trace["visible"] for trace in exits] == [True, "legendonly"]
