@@ -24,7 +24,18 @@ MARKS = 2_000
 """Most buys, sells, winning and losing exits that are drawn as marks."""
 CROWDED = 300
 """Beyond so many trades the marks of their exits are hidden at first, or the price would not be seen."""
-_COLOURS = ("#2f81f7", "#d98c00", "#8957e5", "#14989a", "#bf3989", "#7a828e")
+_COLOURS = (
+    "#2f81f7",
+    "#d98c00",
+    "#8957e5",
+    "#14989a",
+    "#bf3989",
+    "#6f8f00",
+    "#c4603b",
+    "#5b7fa8",
+    "#a0742f",
+    "#7a828e",
+)
 _UP, _DOWN = "#2da44e", "#e5534b"
 _BINS = 40
 _HIGHEST_R = 10.0

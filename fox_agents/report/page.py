@@ -13,6 +13,7 @@ from fox_agents.report.figures import FIGURES, percent
 from fox_agents.report.health import FIRST, read_health
 from fox_agents.report.period import caption, dates
 from fox_agents.report.verdict import judge
+from fox_env.errors import ConfigError
 
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
@@ -33,19 +34,19 @@ _FOLD_HEADINGS = (
 
 
 def write_report(
-    path: Path,
+    path: str | Path,
     results: Sequence["EvaluationResult"],
     remarks: Sequence[str] = (),
     *,
     evidence: Mapping[str, Evidence] | None = None,
     folds: Sequence[FoldRow] = (),
-    health: Path | None = None,
+    health: str | Path | None = None,
 ) -> Path:
-    """Write the page. Returns ``path``.
+    """Write the page. Returns its path.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file; its folder is made.
     results : sequence of EvaluationResult
         The agent in question, then its baselines on the same market and steps.
@@ -55,19 +56,23 @@ def write_report(
         How sure we are, by name of agent.
     folds : sequence of FoldRow
         The folds whose test windows, joined, are the first result.
-    health : Path, optional
+    health : str or Path, optional
         ``health.jsonl`` of the training run.
 
     Raises
     ------
+    ConfigError
+        There is no result.
     DataError
         ``health`` cannot be read.
     """
-    known = dict(evidence or {})
+    if not results:
+        raise ConfigError("a report needs at least one evaluation result; give the agent in question first")
+    path, known = Path(path), dict(evidence or {})
     first, own = results[0], known.get(results[0].agent)
     sharpe = None if own is None else own.intervals.get("sharpe")
     drawn = _drawn(results, own)
-    curves = [] if health is None else read_health(health)
+    curves = [] if health is None else read_health(Path(health))
     drawn |= {f"health-{i}": charts.curve(curve.steps, curve.values) for i, curve in enumerate(curves)}
     page = _render(
         {

@@ -15,7 +15,7 @@ from report_cases import costs, evidence, result
 from fox_agents.evidence import FoldRow, Interval
 from fox_agents.report import write_report
 from fox_agents.report.health import read_health
-from fox_env.errors import DataError
+from fox_env.errors import ConfigError, DataError
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 FOLD = FoldRow(3, "a to b", "b to c", "c to d", "flat", -0.012, Interval(-1.0, -2.5, 0.25), 321.0, 17)
@@ -119,6 +119,11 @@ def test_a_million_bars_stay_below_ten_megabytes(tmp_path: Path) -> None:
     assert "Too many trades to embed as CSV" in page and "60,000 closed trades; listed are the 5,000" in page
     for trace in data_of(page, "chart-data")["equity"]["data"]:
         assert 1_000 < len(trace["x"]) <= 4_000
+
+
+def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="at least one evaluation result"):
+        write_report(str(tmp_path / "r.html"), [])
 
 
 def test_training_curves_that_cannot_be_read_are_named(tmp_path: Path) -> None:
