@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["FIGURES", "GROUPS", "Figure", "cell", "money", "percent"]
+__all__ = ["FIGURES", "GROUPS", "Figure", "cell", "money", "percent", "shown"]
 
 
 class Figure(NamedTuple):
@@ -182,13 +182,17 @@ _LARGEST, _LARGEST_SHARE = 1e12, 1e3
 
 def cell(figure: Figure, values: Mapping[str, Any]) -> str:
     """The figure in words, a dash where it is unknown."""
-    value = values.get(figure.name)
+    return shown(values.get(figure.name), figure.style)
+
+
+def shown(value: float | None, style: str) -> str:
+    """A number in the format ``style``, a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return "-"
-    share = figure.style.endswith("%}")
+    share = style.endswith("%}")
     if abs(value) >= (_LARGEST_SHARE if share else _LARGEST):
         return f"{100 * value:+.1e}%" if share else f"{value:.1e}"
-    return figure.style.format(value or 0.0)  # no negative zero
+    return style.format(value or 0.0)  # no negative zero
 
 
 def percent(fraction: float) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fox_agents.evidence import Evidence, FoldRow
 from fox_agents.report import charts, tables
-from fox_agents.report.figures import FIGURES, percent
+from fox_agents.report.figures import FIGURES, percent, shown
 from fox_agents.report.health import FIRST, read_health
 from fox_agents.report.period import caption, dates
 from fox_agents.report.verdict import judge
@@ -80,7 +81,7 @@ def write_report(
             "period": f"{first.market.contract.symbol} {dates(first)}",
             "caption": caption(first),
             "verdict": judge(first, own, results[1:]),
-            "scale": _scale(sharpe) if sharpe is not None else None,
+            "scale": _scale(sharpe) if sharpe is not None and all(map(math.isfinite, sharpe)) else None,
             "remarks": remarks,
             "agents": [result.agent for result in results],
             "key_figures": tables.key_figures(results, known),
@@ -125,7 +126,7 @@ def _cost_cells(point: Any) -> list[str]:
     return [
         f"× {point.multiple:g}",
         percent(point.total_return),
-        f"{point.sharpe:.2f}",
+        shown(point.sharpe, "{:.2f}"),
         f"{point.costs:,.0f}",
     ]
 

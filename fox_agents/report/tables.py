@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from fox_agents.evidence import Evidence, Interval
-from fox_agents.report.figures import GROUPS, Figure, cell, percent
+from fox_agents.report.figures import GROUPS, Figure, cell, percent, shown
 
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
@@ -61,7 +61,7 @@ def between(interval: Interval, style: str = "{:.2f}") -> str:
     """The bounds in words."""
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
         return "unknown"
-    return f"{style.format(interval.low)} to {style.format(interval.high)}"
+    return f"{shown(interval.low, style)} to {shown(interval.high, style)}"
 
 
 def monthly(result: "EvaluationResult") -> dict[str, Any]:
@@ -161,5 +161,5 @@ def fold_cells(row: Any) -> list[str]:
     """Text of one fold's row."""
     return [
         str(row.fold), row.train, row.validation, row.test, row.selected, percent(row.total_return),
-        f"{row.sharpe.value:.2f} ({between(row.sharpe)})", f"{row.costs:,.0f}", f"{row.trades:,}",
+        f"{shown(row.sharpe.value, '{:.2f}')} ({between(row.sharpe)})", f"{row.costs:,.0f}", f"{row.trades:,}",
     ]  # fmt: skip

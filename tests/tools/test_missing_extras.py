@@ -25,6 +25,7 @@ def without(modules: tuple[str, ...], code: str) -> subprocess.CompletedProcess[
         (("matplotlib",), PICTURE, "BackendError", "render"),
         (("torch",), "import fox_agents", "ImportError", "agents"),
         (("safetensors", "rich"), "import fox_agents", "ImportError", "agents"),
+        (("plotly",), "import fox_agents", "ImportError", "agents"),
         (("stable_baselines3",), "import fox_env.adapters.sb3", "ImportError", "sb3"),
         (("torchrl",), "import fox_env.adapters.torchrl", "ImportError", "torchrl"),
         (("torch",), "import fox_env.adapters.torchrl", "ImportError", "torchrl"),

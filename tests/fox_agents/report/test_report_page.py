@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from report_cases import costs, evidence, result
 
-from fox_agents.evidence import FoldRow, Interval
+from fox_agents.evidence import CostPoint, FoldRow, Interval
 from fox_agents.report import write_report
 from fox_agents.report.health import read_health
 from fox_env.errors import ConfigError, DataError
@@ -119,6 +119,20 @@ def test_a_million_bars_stay_below_ten_megabytes(tmp_path: Path) -> None:
     assert "Too many trades to embed as CSV" in page and "60,000 closed trades; listed are the 5,000" in page
     for trace in data_of(page, "chart-data")["equity"]["data"]:
         assert 1_000 < len(trace["x"]) <= 4_000
+
+
+def test_what_is_not_a_number_is_shown_as_unknown(tmp_path: Path) -> None:
+    nan = float("nan")
+    points = (CostPoint(0.0, 0.1, nan, 0.0), CostPoint(1.0, 0.1, 0.3, 9.0))
+    path = write_report(
+        tmp_path / "r.html",
+        [result([0.0, 0.1], [5.0], mean_trade_bars=nan)],
+        evidence={"bdq": evidence(nan, nan, costs=points)},
+        folds=[replace(FOLD, sharpe=Interval(nan, nan, nan))],
+    )
+    page = own_part(path.read_text(encoding="utf-8"))
+    assert re.search(r"\bnan\b", page.partition("<main>")[2], re.IGNORECASE) is None
+    assert "<td>- (unknown)</td>" in page
 
 
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
