@@ -81,7 +81,7 @@ def price(result: "EvaluationResult") -> Chart:
             "line": {"color": "#7a828e", "width": 1},
             "hovertemplate": "%{y}",
         }
-        | _line(times, result.closes, 6),
+        | _line(times, result.closes, 9),
         *_fills(result.fills),
         *_exits(result.trades),
         {
@@ -256,7 +256,7 @@ def _marks(name: str, symbol: str, colour: str, times: pl.Series, values: pl.Ser
         "name": name,
         "marker": {"symbol": symbol, "color": colour, "size": 8 if len(times) <= CROWDED else 5},
         "x": _milliseconds(times.to_numpy()).tolist(),
-        "y": _numbers(values.to_numpy(), 6),
+        "y": _numbers(values.to_numpy(), 9),
     }
 
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fox_agents.evidence import Evidence, FoldRow
+from fox_agents.evidence import CostPoint, Evidence, FoldRow, Interval
 from fox_agents.report import charts, tables
 from fox_agents.report.figures import FIGURES, percent, shown
 from fox_agents.report.health import FIRST, read_health
@@ -122,7 +122,7 @@ def _drawn(results: Sequence["EvaluationResult"], own: Evidence | None) -> dict[
     return drawn
 
 
-def _cost_cells(point: Any) -> list[str]:
+def _cost_cells(point: CostPoint) -> list[str]:
     return [
         f"× {point.multiple:g}",
         percent(point.total_return),
@@ -131,16 +131,14 @@ def _cost_cells(point: Any) -> list[str]:
     ]
 
 
-def _scale(interval: Any) -> dict[str, float]:
+def _scale(interval: Interval) -> dict[str, float]:
     """Where the interval, its value and zero lie on a bar, in percent of its width."""
     low, high = min(*interval, 0.0), max(*interval, 0.0)
     pad = 0.08 * ((high - low) or 1.0)
-    at = {name: (value - low + pad) / (high - low + 2 * pad) for name, value in _marks(interval)}
-    return {name: round(100 * share, 2) for name, share in at.items()}
-
-
-def _marks(interval: Any) -> list[tuple[str, float]]:
-    return [("low", interval.low), ("value", interval.value), ("high", interval.high), ("zero", 0.0)]
+    places = interval._asdict() | {"zero": 0.0}
+    return {
+        name: round(100 * (place - low + pad) / (high - low + 2 * pad), 2) for name, place in places.items()
+    }
 
 
 def _render(values: dict[str, Any]) -> str:

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from fox_agents.evidence import Evidence, Interval
+from fox_agents.evidence import Evidence, FoldRow, Interval
 from fox_agents.report.figures import GROUPS, Figure, cell, percent, shown
 
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
 
-__all__ = ["MOST_TRADES", "choices", "key_figures", "monthly", "rules", "trade_csv", "trade_rows"]
+__all__ = [
+    "MOST_TRADES",
+    "choices",
+    "fold_cells",
+    "key_figures",
+    "monthly",
+    "rules",
+    "trade_csv",
+    "trade_rows",
+]
 
 MOST_TRADES = 5_000
 """Most trades in the list of the page."""
@@ -157,7 +166,7 @@ def rules(result: "EvaluationResult") -> list[tuple[str, list[tuple[str, str]]]]
     return [("Data", data), ("Contract", contract), ("Rules of the account (EnvConfig)", config)]
 
 
-def fold_cells(row: Any) -> list[str]:
+def fold_cells(row: FoldRow) -> list[str]:
     """Text of one fold's row."""
     return [
         str(row.fold), row.train, row.validation, row.test, row.selected, percent(row.total_return),
