@@ -111,7 +111,7 @@ def test_hostile_names_stay_text(tmp_path: Path, health: Path) -> None:
 
 def test_a_million_bars_stay_below_ten_megabytes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    pnl = rng.normal(size=60_000) * 100
+    pnl = (rng.normal(size=60_000) * 100).tolist()
     played = [result(rng.normal(size=1_000_000) * 1e-5, pnl, agent=f"agent {i}") for i in range(4)]
     path = write_report(tmp_path / "r.html", played)
     assert path.stat().st_size < 10e6
