@@ -2,10 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +11,9 @@ import polars as pl
 from gymnasium.vector import AutoresetMode
 
 from fox_agents.api import Agent, Planner
-from fox_agents.report import write_report
+from fox_agents.results import EvaluationResult, numbers_of, with_shares
 from fox_agents.trading_rules import evaluation_config, require_own_rules
-from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout, metrics
+from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout
 from fox_env.errors import ConfigError
 
 __all__ = ["EvaluationResult", "evaluate"]
@@ -30,78 +27,6 @@ _BRANCHES = {
     "urgency": _layout.Urgency,
 }
 _CHECK_EVERY = 64  # steps between looks at whether every window has ended; a look waits for the device
-_ONE_SIDED_95 = 1.6448536269514722  # normal quantile
-
-
-@dataclass(frozen=True)
-class EvaluationResult:
-    """What one agent did on one market.
-
-    ``metrics`` is `fox_env.metrics.summary` of the step returns and trades plus:
-
-    ``final_equity``
-        Money at the last close.
-    ``costs``, ``fees``, ``slippage``, ``spread_cost``, ``impact_cost``
-        Money. Costs are fees and slippage; slippage is what the half-spreads and the impact inside the fill prices
-        took, against the reference price of each fill.
-    ``gross_pnl``, ``cost_share``
-        Money made before costs, and costs / |gross P&L|.
-    ``turnover``
-        Notional of the agent's fills / initial cash.
-    ``exposure``
-        Share of bars with a position.
-    ``action_entropy``, ``executed_entropy``
-        Normalised entropy, 0 to 1, of the directions chosen, and of those carried out (a step in which none of the
-        agent's orders was filled counts as Hold).
-    ``mean_return_lower_bound``
-        One-sided 95 % lower confidence bound of the mean step return (normal approximation, steps taken as
-        independent).
-    """
-
-    agent: str
-    """Name of the agent."""
-    market: Market
-    """What was traded."""
-    config: EnvConfig
-    """Rules that applied."""
-    metrics: dict[str, Any]
-    """Named numbers; ``notes`` says what they leave out."""
-    equity: npt.NDArray[np.float64]
-    """Account value in money before the first step and after each, shape (steps + 1,)."""
-    returns: npt.NDArray[np.float64]
-    """Account return of each step, a fraction, shape (steps,)."""
-    positions: npt.NDArray[np.float64]
-    """Signed contracts held after each step, shape (steps,)."""
-    fills: pl.DataFrame
-    """One row a fill of the agent's orders: step, time (of the bar's close), quantity (signed), price."""
-    trades: pl.DataFrame
-    """Finished trades, as `FoxFuturesVectorEnv.trades` gives them."""
-    actions: dict[str, dict[str, int]]
-    """How often each action of each branch was chosen."""
-    executed: dict[str, dict[str, int]]
-    """What was really done, in steps. ``order_status``: the fate of each step's order, by the names of the physics
-    (``none``: nothing to order, ``partial`` and ``participation``: filled in part, ``margin``: cut by the margin, ...).
-    ``fill``: ``buy`` and ``sell`` for orders of the agent filled at least in part, ``none`` for the other steps.
-    ``direction``, ``magnitude``, ``order``, ``urgency``: the choices behind those fills, counted where they shaped the
-    order."""
-
-    @property
-    def times(self) -> npt.NDArray[np.datetime64]:
-        """Close of the bar of each entry of `equity`, UTC, shape (steps + 1,)."""
-        return self.market.bars.ts[self.market.first_ready :].astype("datetime64[ns]")
-
-    @property
-    def closes(self) -> npt.NDArray[np.float64]:
-        """Price at each of `times`, shape (steps + 1,)."""
-        return self.market.bars.close[self.market.first_ready :]
-
-    def report(self, path: str | Path, others: Sequence["EvaluationResult"] = ()) -> Path:
-        """Write one self-contained HTML page with the equity against ``others`` (default: buy and hold)."""
-        if not others and self.agent != "buy_and_hold":
-            from fox_agents.rules import BuyAndHold
-
-            others = [evaluate(BuyAndHold(), self.market, self.config, backend="cpu")]
-        return write_report(Path(path), [self, *others])
 
 
 def evaluate(
@@ -236,27 +161,14 @@ def _trading(record: dict[str, Array], alive: Array, cfg: EnvConfig, market: Mar
     last = alive.sum(axis=0) - 1
     gross = float(record["equity"][last, np.arange(alive.shape[1])].sum()) - started + costs
     notional = np.abs(record["fill_quantity"] * np.nan_to_num(record["fill_price"]))[alive].sum()
-    chosen = record["action"][alive][:, 0]
-    done = np.where(record["fill_quantity"][alive] != 0, chosen, _layout.Direction.HOLD)
     return {
         "costs": costs,
         "fees": fees,
-        "slippage": spread + impact,
         "spread_cost": spread,
         "impact_cost": impact,
         "gross_pnl": gross,
-        "cost_share": costs / abs(gross) if gross else math.nan,
         "turnover": float(notional) * market.contract.multiplier / started,
-        "action_entropy": _entropy(chosen),
-        "executed_entropy": _entropy(done),
     }
-
-
-def _entropy(directions: Array) -> float:
-    """Entropy of the directions' shares over its greatest value."""
-    shares = np.bincount(directions, minlength=len(_layout.Direction)) / len(directions)
-    some = shares[shares > 0]
-    return float(-(some * np.log(some)).sum() / math.log(len(_layout.Direction)))
 
 
 def _histogram(values: Array, names: type[IntEnum]) -> dict[str, int]:
@@ -291,18 +203,14 @@ def _result(
         equity = np.concatenate([[cfg.initial_cash], path, rest])
     else:
         equity = cfg.initial_cash * np.concatenate([[1.0], np.cumprod(1.0 + returns)])
-    numbers: dict[str, Any] = metrics.summary(returns, bars_per_year=market.bars_per_year, trades=trades)
-    spread = float(np.std(returns, ddof=1)) if steps > 1 else 0.0
-    numbers |= _trading(record, alive, cfg, market)
-    numbers |= {
-        "final_equity": float(equity[-1]),
-        "exposure": float((record["position"][alive] != 0).sum() / steps),
-        "mean_return_lower_bound": float(np.mean(returns)) - _ONE_SIDED_95 * spread / math.sqrt(steps),
-    }
     chosen = record["action"][alive]
     actions = {
         branch: _histogram(chosen[:, b], options) for b, (branch, options) in enumerate(_BRANCHES.items())
     }
+    executed = _executed(record, alive)
+    positions = _in_order(record["position"], alive, length)[:steps]
+    numbers = numbers_of(market, returns, equity, positions, trades, actions, executed)
+    numbers |= with_shares(_trading(record, alive, cfg, market))
     return EvaluationResult(
         name,
         market,
@@ -310,11 +218,11 @@ def _result(
         numbers,
         equity,
         returns,
-        _in_order(record["position"], alive, length)[:steps],
+        positions,
         _fills(record, alive, length, market),
         trades,
         actions,
-        _executed(record, alive),
+        executed,
     )
 
 

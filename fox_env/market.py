@@ -225,10 +225,21 @@ class Market:
                     f"Market.split: part {number} would have {max(stop - first, 0)} of {len(self)} bars; "
                     "give it a larger fraction or lower the embargo."
                 )
-            parts.append(self._rows(first, stop))
+            parts.append(self.rows(first, stop))
         return tuple(parts)
 
-    def _rows(self, first: int, stop: int) -> Market:
+    def rows(self, first: int, stop: int) -> Market:
+        """Return bars ``first`` to ``stop`` - 1 as a market that shares the arrays, as :meth:`split` does.
+
+        Raises
+        ------
+        ConfigError
+            Fewer than two bars, or rows outside the market.
+        """
+        if not (first >= 0 and stop <= len(self) and stop - first >= 2):
+            raise ConfigError(
+                f"Market.rows: from {first} to {stop} is no part of at least two of the {len(self)} bars."
+            )
         rows = slice(first, stop)
         return Market(
             bars=self.bars[rows],
