@@ -11,7 +11,7 @@ endif
 VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-EXTRAS := agents,cuda,data,dev,outside,render,sb3,stats,torchrl
+EXTRAS := agents,cuda,data,dev,outside,render,sb3,torchrl
 CUDA_SOURCES := $(wildcard cuda_src/*.c* cuda_src/*.h)
 BUILD_INPUTS := pyproject.toml CMakeLists.txt constraints.txt cuda_src $(CUDA_SOURCES)
 

@@ -2,7 +2,18 @@
 
 from importlib.util import find_spec
 
-_EXTRA = ("jinja2", "plotly", "rich", "safetensors", "tensorboard", "torch", "tsdownsample", "typer")
+_EXTRA = (
+    "arch",
+    "jinja2",
+    "plotly",
+    "rich",
+    "safetensors",
+    "scipy",
+    "tensorboard",
+    "torch",
+    "tsdownsample",
+    "typer",
+)
 _MISSING = [name for name in _EXTRA if find_spec(name) is None]
 if _MISSING:
     raise ImportError(f"fox_agents needs {', '.join(_MISSING)}; run `pip install 'fox-futures[agents]'`")

@@ -14,14 +14,11 @@ is assumed is that nothing is lost when blocks start and end only where runs do,
 against the series (at most 1/5,000 of it).
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from fox_agents.evidence import Interval
 from fox_env import metrics
-from fox_env.errors import ConfigError
 
 __all__ = ["FIGURES", "LEAST_BARS", "bootstrap_intervals"]
 
@@ -137,20 +134,11 @@ def _figures(sums: Float, bars_per_year: float) -> Float:
 
 def _resample(runs: Float, resamples: int, seed: int) -> Float:
     """Sums (resamples, 5) of stationary resamples of the runs."""
-    bootstrap, optimal_block_length = _arch()
+    from arch.bootstrap import StationaryBootstrap, optimal_block_length  # takes a second to import
+
     length = float(optimal_block_length(runs[:, 1])["stationary"].iloc[0])
     length = max(length, 1.0) if np.isfinite(length) else 1.0
-    drawn = bootstrap(length, runs, seed=np.random.default_rng(seed))
+    # The mean length need not be whole, whatever the annotation says.
+    drawn = StationaryBootstrap(length, runs, seed=np.random.default_rng(seed))  # type: ignore[arg-type]
     result: Float = drawn.apply(_sums, resamples)
     return result
-
-
-def _arch() -> tuple[Any, Any]:
-    """The library's bootstrap and choice of the block length; its import takes a second, so it is late."""
-    try:
-        from arch.bootstrap import StationaryBootstrap, optimal_block_length
-    except ImportError:
-        raise ConfigError(
-            "intervals need the library arch, which is not installed; run `pip install 'fox-futures[stats]'`"
-        ) from None
-    return StationaryBootstrap, optimal_block_length

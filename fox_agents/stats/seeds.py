@@ -102,7 +102,7 @@ def interquartile_mean(scores: npt.ArrayLike, *, resamples: int = 9_999, seed: i
         The scores have another shape or are not finite, or SciPy is not installed.
     """
     from_tasks = _tasks(scores, "scores")
-    trim_mean = _scipy_stats().trim_mean
+    from scipy.stats import trim_mean  # slow to import, and most users of this module need none of it
 
     def aggregate(*tasks: Any, axis: int) -> Any:
         return trim_mean(np.concatenate(tasks, axis=axis), 0.25, axis=axis)
@@ -149,7 +149,9 @@ def _stratified(
     value = float(aggregate(*strata, axis=-1))
     if min(map(len, strata)) < 2:
         return Interval(value, math.nan, math.nan)
-    found = _scipy_stats().bootstrap(
+    from scipy.stats import bootstrap
+
+    found = bootstrap(
         strata,
         aggregate,
         n_resamples=resamples,
@@ -158,14 +160,3 @@ def _stratified(
         rng=np.random.default_rng(seed),
     )
     return Interval(value, *map(float, found.confidence_interval))
-
-
-def _scipy_stats() -> Any:
-    """SciPy's statistics, imported late: most users of this module need only the standard library."""
-    try:
-        from scipy import stats
-    except ImportError:
-        raise ConfigError(
-            "aggregates over runs need SciPy, which is not installed; run `pip install 'fox-futures[stats]'`"
-        ) from None
-    return stats
