@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
-__all__ = ["Agent", "Callback", "Planner"]
+__all__ = ["Agent", "Callback", "Inspected", "Planner"]
 
 
 class Callback:
@@ -62,4 +62,13 @@ class Planner(Protocol):
 
     def prepare(self, env: Any) -> None:
         """Called by evaluation with its environment, before the first `Agent.act`."""
+        ...
+
+
+@runtime_checkable
+class Inspected(Protocol):
+    """An agent that shows more than single numbers of what it has learned."""
+
+    def distributions(self) -> dict[str, Any]:
+        """Arrays of values by name, drawn as histograms once an epoch."""
         ...

@@ -1,25 +1,25 @@
-"""What happens around learning: curves and health lines, validation, checkpoints, progress, and stopping."""
+"""What happens around learning: curves, validation, checkpoints, progress, and stopping."""
 
-import json
 import math
 import signal
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fox_agents.api import Agent, Callback
+from fox_agents.api import Agent, Callback, Inspected
 from fox_agents.checkpoint import CheckpointStore
 from fox_agents.evaluation import EvaluationResult
+from fox_agents.run_log import RunLog
+from fox_agents.stats.trials import TrialLog
 
-__all__ = ["Interrupt", "ProgressDisplay", "RunLog", "TimeLimit", "TrainingCurves", "Validation"]
+__all__ = ["CURVES", "Interrupt", "ProgressDisplay", "TimeLimit", "TrainingCurves", "Validation"]
 
-_CURVES = (
+CURVES = (
     "total_return",
     "sharpe",
     "max_drawdown",
@@ -28,44 +28,7 @@ _CURVES = (
     "costs",
     "mean_return_lower_bound",
 )
-
-
-class RunLog:
-    """TensorBoard curves and ``health.jsonl`` of a run; the x-axis is environment steps everywhere.
-
-    Parameters
-    ----------
-    directory : Path
-        The run directory.
-    step : int
-        Step the run goes on from; what was logged later, by a run that was killed, is purged.
-    """
-
-    def __init__(self, directory: Path, step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._health = directory / "health.jsonl"
-        self.judged = -1
-        """Step of the latest validation that is logged, -1 before the first."""
-        if self._health.exists():
-            lines = self._health.read_text(encoding="utf-8").splitlines()
-            kept = [line for line in lines if _step_of(line) <= step]
-            self._health.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-            self.judged = max((_step_of(line) for line in kept if '"group": "val"' in line), default=-1)
-        purge = step + 1 if (directory / "tb").exists() else None
-        self._writer = SummaryWriter(str(directory / "tb"), purge_step=purge)
-
-    def write(self, group: str, values: Mapping[str, Any], step: int) -> None:
-        """Log numbers under ``group/``; what is not finite is left out of the curves."""
-        numbers = {k: float(v) for k, v in values.items() if isinstance(v, (int, float)) and math.isfinite(v)}
-        for name, value in numbers.items():
-            self._writer.add_scalar(f"{group}/{name}", value, step)
-        with self._health.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, "group": group, **numbers}) + "\n")
-
-    def close(self) -> None:
-        """Flush and close the files."""
-        self._writer.close()
+"""Metrics of the validation that are drawn as curves."""
 
 
 class TrainingCurves(Callback):
@@ -90,6 +53,9 @@ class TrainingCurves(Callback):
         if "updates" in diagnostics:
             speed["updates_per_second"] = diagnostics["updates"] / seconds
         self._log.write("perf", speed, agent.env_steps)
+        if isinstance(agent, Inspected):
+            for name, values in agent.distributions().items():
+                self._log.histogram(f"train/{name}", values, agent.env_steps)
         self._steps, self._epoch_ended = agent.env_steps, True
 
 
@@ -114,32 +80,56 @@ class Validation(Callback):
         Where the scores go.
     store : CheckpointStore
         Where the checkpoints go.
+    trials : TrialLog
+        Where every score is kept as one of the trials among which the best is chosen.
     score : Callable
         Evaluates the agent on the validation period.
     save_every : float
         Least wall time in seconds between two saves of the last checkpoint, which holds the whole replay.
+    patience : int
+        Epochs without a better score after which learning stops; 0: never.
     """
 
     def __init__(
         self,
         log: RunLog,
         store: CheckpointStore,
+        trials: TrialLog,
         score: Callable[[Agent], EvaluationResult],
         save_every: float = 0.0,
+        patience: int = 0,
     ) -> None:
-        self._log, self._store, self._evaluate = log, store, score
+        self._log, self._store, self._trials = log, store, trials
+        self._evaluate, self._patience = score, patience
         self._save_every, self._next_save = save_every, -math.inf
         self.latest: dict[str, Any] = {}
-        self.judged = log.judged  # step of the latest score
+        self.judged = log.judged[-1] if log.judged else -1  # step of the latest score
+        self._exhausted = self._out_of_patience()
+
+    def on_iteration(self, agent: Agent) -> bool:
+        """Whether a better score may still come."""
+        return not self._exhausted
+
+    def _out_of_patience(self) -> bool:
+        """Whether as many epochs as the patience have passed since the best one, whenever this process began."""
+        best = self._store.entry("best")
+        since = 0 if best is None else sum(step > best["step"] for step in self._log.judged)
+        return 0 < self._patience <= since
 
     def on_epoch(self, agent: Agent, diagnostics: Mapping[str, float]) -> None:
         """Evaluate, log, save."""
-        self.latest, self.judged = self._evaluate(agent).metrics, agent.env_steps
-        self._log.write("val", {name: self.latest[name] for name in _CURVES}, agent.env_steps)
+        result = self._evaluate(agent)
+        self.latest, self.judged = result.metrics, agent.env_steps
+        self._trials.record(agent.env_steps, result.returns)
+        self._log.write("val", {name: self.latest[name] for name in CURVES}, agent.env_steps)
+        for branch, counts in result.actions.items():
+            self._log.counts(f"val/actions_{branch}", counts, agent.env_steps)
+        self._log.judged.append(agent.env_steps)
         score = self.latest["mean_return_lower_bound"]
         best = self._store.entry("best")
         if best is None or score > best["score"]:
             self._store.save("best", agent.env_steps, partial(agent.save, policy_only=True), score=score)
+        self._exhausted = self._out_of_patience()
         if time.monotonic() >= self._next_save:
             self.save_last(agent)
 
@@ -225,10 +215,3 @@ class ProgressDisplay(Callback):
             f"  Sharpe {val['sharpe']:.2f}  exposure {val['exposure']:.0%}",
             highlight=False,
         )
-
-
-def _step_of(line: str) -> int:
-    try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):  # the line a kill cut short
-        return 1 << 62

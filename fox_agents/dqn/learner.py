@@ -162,6 +162,10 @@ class BDQLearner:
         q = self._expected(self.network(observation), self._supports())
         return best_distinct(q, masks & self._offered)
 
+    def values(self, observation: Tensor) -> Tensor:
+        """Expected return of each direction (N, 4), by the mean weights, in value scales."""
+        return self._expected(self.network(observation), self._supports())[:, :_DIRECTIONS]
+
     def start_acting(self, num_envs: int) -> None:
         """Make the memory of the rules that hold their choices."""
         self._memory = Memory.empty(num_envs, self.device)

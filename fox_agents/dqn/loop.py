@@ -5,10 +5,9 @@ tensor of diagnostics. What is learned, and how to act on it, is the business of
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -16,7 +15,6 @@ from torch import Tensor
 
 from fox_agents.api import Callback
 from fox_agents.checkpoint import (
-    CheckpointError,
     atomic_directory,
     batch_fingerprint,
     read_arrays,
@@ -30,6 +28,7 @@ from fox_agents.dqn.config import LoopConfig
 from fox_agents.dqn.graphs import Repeated, compiled
 from fox_agents.dqn.market_table import MarketTable
 from fox_agents.dqn.replay import Batch, Replay
+from fox_agents.dqn.value_learner import ValueLearner, restore, to_numpy
 from fox_agents.dqn.warm_start import warm_start
 from fox_agents.faults import TrainingFault
 from fox_agents.trading_rules import agent_rules, without_knobs
@@ -37,79 +36,12 @@ from fox_env import EnvConfig, FoxFuturesVectorEnv, _layout
 from fox_env._layout import Direction
 from fox_env.errors import ConfigError
 
-__all__ = ["DeviceAgent", "ValueLearner"]
+__all__ = ["DeviceAgent"]
 
 _ACTIONS = sum(_layout.ACTION_BRANCHES)
 _STORED = ("branch_active", "final_obs", "final_masks", "bar_index")
 _STORED_EXPOSURES = ("counterfactual_reward", "counterfactual_terminated", "counterfactual_account")
 _PREPARATION = 4096  # transitions that `ValueLearner.prepare` looks at
-
-
-class ValueLearner(Protocol):
-    """What a `DeviceAgent` needs of the thing that learns; made as ``cls(config, device)``.
-
-    No method reads a value back to the host, except `faults`.
-    """
-
-    STATISTICS: ClassVar[tuple[str, ...]]
-    """Sums kept in ``statistics``, which ends with the number of updates they run over."""
-    statistics: Tensor
-    ok: Tensor
-    """() bool: False for good once something was not finite; no update is applied from then on."""
-
-    def greedy(self, observation: Tensor, masks: Tensor) -> Tensor:
-        """Best actions (N, 4) int64 for observations (N, 128) among the distinct ones (N, 13)."""
-        ...
-
-    def explore(
-        self, observation: Tensor, masks: Tensor, progress: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        """Actions (N, 4) of the training policy; ``progress`` () in [0, 1] is how far its schedules are."""
-        ...
-
-    def exponents(self, progress: Tensor) -> tuple[Tensor, Tensor]:
-        """Exponents () of the priorities and of the importance weights; 0 and 0 sample all alike."""
-        ...
-
-    def prepare(self, batch: Batch) -> None:
-        """Measure what must fit the data on the first transitions, before the first update."""
-        ...
-
-    def update(self, batches: Sequence[Batch], progress: Tensor) -> list[Tensor] | None:
-        """One step on the mean gradient of ``batches``; returns new priorities (B,) for each, or None to keep them."""
-        ...
-
-    SIGNALS: tuple[str, ...]
-    """Names of ``signals``, numbers that steer learning, for the log."""
-    signals: Tensor
-
-    def faults(self) -> list[str]:
-        """What was not finite, once `ok` is False; reads from the device."""
-        ...
-
-    def episode_ended(self, done: Tensor) -> None:
-        """Forget what was remembered of the episodes that ended, ``done`` (N,) bool."""
-        ...
-
-    def start_acting(self, num_envs: int) -> None:
-        """Make what the training policy remembers of every environment."""
-        ...
-
-    def aside(self, num_envs: int) -> AbstractContextManager[None]:
-        """Explore meanwhile in ``num_envs`` environments that are none of the training's, remembering nothing."""
-        ...
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Every tensor of the policy and the optimiser by name; copying into them restores the learner."""
-        ...
-
-    def acting_tensors(self) -> dict[str, Tensor]:
-        """What `start_acting` made, by name."""
-        ...
-
-    def architecture(self) -> dict[str, Any]:
-        """What two learners must share for one to take the other's tensors."""
-        ...
 
 
 class DeviceAgent:
@@ -414,7 +346,7 @@ class DeviceAgent:
         arrays["still_there"] = batch.stamp == stamps  # False: overwritten before the fault was noticed
         return TrainingFault(
             f"training diverged at step {self.env_steps}: not finite: {', '.join(names)}; lower agent.lr",
-            _to_numpy(arrays),
+            to_numpy(arrays),
             {"env_steps": self.env_steps, "not_finite": names, "signals": dict(signals)},
         )
 
@@ -423,6 +355,13 @@ class DeviceAgent:
         and ``signals/``, how both stand.
         """
         return dict(self._diagnostics)
+
+    def distributions(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Values of every direction or exposure at the present states, and the best one's lead over the next."""
+        with torch.no_grad():
+            values = self.learner.values(self._observation).cpu().numpy()
+        ordered = np.sort(values, axis=1)
+        return {"values": values.reshape(-1), "value_gaps": ordered[:, -1] - ordered[:, -2]}
 
     def save(self, directory: str | Path, *, policy_only: bool = False) -> None:
         """Write the agent into ``directory``, atomically.
@@ -450,9 +389,9 @@ class DeviceAgent:
             env = self._learning_env()
             state |= {"num_envs": env.num_envs, "data": self._data}
         with atomic_directory(Path(directory)) as temporary:
-            write_arrays(temporary, "learner", _to_numpy(self.learner.tensors()))
+            write_arrays(temporary, "learner", to_numpy(self.learner.tensors()))
             if learning:
-                write_arrays(temporary, "loop", _to_numpy(self._loop_tensors()))
+                write_arrays(temporary, "loop", to_numpy(self._loop_tensors()))
                 write_arrays(temporary, "env", {k: np.asarray(v) for k, v in env.state_dict().items()})
             sections = {"agent": state["config"], "env": state["env_config"] or {}}
             (temporary / "config.toml").write_text(to_toml(sections), encoding="utf-8")
@@ -474,7 +413,7 @@ class DeviceAgent:
         env_config = build(EnvConfig, saved, "env") if saved is not None else None
         agent = cls(env, build(cls.config_class, state["config"], "agent"), env_config)
         require_same("architecture", state["architecture"], agent.learner.architecture())
-        _restore(agent.learner.tensors(), read_arrays(directory, "learner"), directory)
+        restore(agent.learner.tensors(), read_arrays(directory, "learner"), directory)
         agent.env_steps = int(state["env_steps"])
         agent._step_counter.fill_(agent.env_steps)
         if env is not None and state["learning"]:
@@ -487,7 +426,7 @@ class DeviceAgent:
             )
             loop = read_arrays(directory, "loop")
             agent.generator.set_state(torch.from_numpy(loop.pop("generator")))
-            _restore({k: v for k, v in agent._loop_tensors().items() if k != "generator"}, loop, directory)
+            restore({k: v for k, v in agent._loop_tensors().items() if k != "generator"}, loop, directory)
             env.load_state_dict(read_arrays(directory, "env"))
         return agent
 
@@ -502,19 +441,3 @@ class DeviceAgent:
             **{f"acting.{name}": tensor for name, tensor in self.learner.acting_tensors().items()},
             **{f"replay.{name}": tensor for name, tensor in self._replay.tensors().items()},
         }
-
-
-def _to_numpy(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray[Any, Any]]:
-    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _restore(
-    tensors: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray[Any, Any]], directory: Path
-) -> None:
-    """Copy saved arrays into the agent's tensors, in place, so that views and captured graphs stay valid."""
-    for name, tensor in tensors.items():
-        if name not in arrays or arrays[name].shape != tuple(tensor.shape):
-            raise CheckpointError(
-                f"{directory} does not fit this version of the agent: {name} is missing or reshaped"
-            )
-        tensor.copy_(torch.from_numpy(arrays[name]))

@@ -99,8 +99,12 @@ class ReferenceLearner:
 
     def greedy(self, observation: Tensor, masks: Tensor) -> Tensor:
         """Best exposures of the averaged network; equal exposures have equal values, so no mask is needed."""
-        best: Tensor = self.average(observation).mean(-1).argmax(1)
-        return self._branches[best]
+        return self._branches[self.values(observation).argmax(1)]
+
+    def values(self, observation: Tensor) -> Tensor:
+        """Expected return of each exposure (N, 8), by the averaged network."""
+        means: Tensor = self.average(observation).mean(-1)
+        return means
 
     def start_acting(self, num_envs: int) -> None:
         """Nobody holds a random exposure yet."""

@@ -1,5 +1,6 @@
 """A training run end to end: files, curves, resume without doubled steps, model selection, interruption."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -21,11 +22,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from fox_agents import callbacks, training  # noqa: E402
 from fox_agents.api import Agent  # noqa: E402
-from fox_agents.callbacks import RunLog  # noqa: E402
 from fox_agents.checkpoint import CheckpointError, CheckpointStore  # noqa: E402
 from fox_agents.config import DataConfig, RunConfig, run_config_from_dict  # noqa: E402
 from fox_agents.evaluation import evaluate  # noqa: E402
 from fox_agents.lock import run_lock  # noqa: E402
+from fox_agents.run_log import RunLog  # noqa: E402
+from fox_agents.stats import read_trials  # noqa: E402
 from fox_agents.training import load_best, load_market, load_run, new_run, split_market, train  # noqa: E402
 from fox_env.errors import ConfigError  # noqa: E402
 
@@ -78,7 +80,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, training.O
 def test_a_run_directory_holds_what_it_should(finished: tuple[Path, training.Outcome]) -> None:
     directory, outcome = finished
     names = {path.name for path in directory.iterdir()}
-    assert names == {"config.toml", "checkpoints", "tb", "health.jsonl", "metrics.json", "report.html"}
+    assert names == {
+        "config.toml",
+        "checkpoints",
+        "tb",
+        "health.jsonl",
+        "trials.jsonl",
+        "metrics.json",
+        "report.html",
+    }
     assert load_run(directory) == config()
     written = json.loads((directory / "metrics.json").read_text())
     assert written["selected"] == outcome.selected
@@ -94,9 +104,42 @@ def test_a_run_directory_holds_what_it_should(finished: tuple[Path, training.Out
 
 def test_curves_have_one_value_per_step(finished: tuple[Path, training.Outcome]) -> None:
     found = curves(finished[0])
-    assert {tag.split("/")[0] for tag in found} == {"train", "val", "perf", "replay", "signals"}
+    assert {tag.split("/")[0] for tag in found} == {"train", "val", "perf", "replay", "signals", "final"}
     for tag in ("train/quantile", "train/epsilon", "val/total_return", "perf/env_steps_per_second"):
         assert [step for step, _ in found[tag]] == [160, 320, 480, 640], tag
+    assert [step for step, _ in found["final/sharpe"]] == [640]
+
+
+def test_tensorboard_has_histograms_a_picture_and_the_settings(
+    finished: tuple[Path, training.Outcome],
+) -> None:
+    directory, outcome = finished
+    train(
+        config(), directory, backend="cpu", resume=True
+    )  # asks for the results again, and logs nothing twice
+    events = EventAccumulator(str(directory / "tb"), size_guidance={"histograms": 0, "images": 0}).Reload()
+    tags = events.Tags()
+    steps = [160, 320, 480, 640]
+    for tag in ("train/values", "train/value_gaps", "val/actions_direction", "val/actions_urgency"):
+        assert [event.step for event in events.Histograms(tag)] == steps, tag
+    direction = events.Histograms("val/actions_direction")[-1].histogram_value
+    assert direction.num == len(outcome.results[0].returns)
+    assert tags["images"] == ["val/equity"] and len(events.Images("val/equity")) == 1
+    plugin = events.summary_metadata["_hparams_/session_start_info"].plugin_data
+    assert b"agent.hidden" in plugin.content
+
+
+def test_every_validated_checkpoint_is_a_trial(finished: tuple[Path, training.Outcome]) -> None:
+    directory, outcome = finished
+    trials = read_trials([directory])
+    assert trials.steps.tolist() == [160, 320, 480, 640]
+    found = outcome.evidence["bdq"]
+    assert found.trials == 4 and outcome.evidence["flat"].trials == 1
+    assert [point.multiple for point in found.costs] == [0.0, 1.0, 2.0]
+    assert found.costs[0].costs == 0.0
+    written = json.loads((directory / "metrics.json").read_text())["evidence"]["bdq"]
+    assert written["trials"] == 4
+    assert written["intervals"]["sharpe"]["value"] == pytest.approx(outcome.results[0].metrics["sharpe"])
 
 
 def test_flat_wins_the_selection_unless_the_agent_earns(finished: tuple[Path, training.Outcome]) -> None:
@@ -125,7 +168,7 @@ def test_the_results_are_the_best_checkpoints_on_the_validation_period(
     """Not the last checkpoint's, and not on the bars that were learned from."""
     directory, outcome = finished
     market = training.load_market(config().data)
-    _, validation = training.split_market(market, config().data)
+    _, validation = training.split_market(market, config())
     assert all(result.market.bars.ts[0] == validation.bars.ts[0] for result in outcome.results)
     assert all(len(result.market) == len(validation) for result in outcome.results)
     again = evaluate(load_best(directory), validation, config().env)
@@ -143,7 +186,7 @@ def test_scores_while_training_are_of_the_validation_period(
 
     monkeypatch.setattr(training, "evaluate", spy)
     run(tmp_path / "spied", config(320))
-    _, validation = training.split_market(training.load_market(config().data), config().data)
+    _, validation = training.split_market(training.load_market(config().data), config())
     assert len(seen) >= 2 + 4 and set(seen) == {(validation.bars.ts[0], len(validation))}
 
 
@@ -208,7 +251,9 @@ def test_a_kill_after_later_epochs_purges_what_they_logged(
     assert [s for s, _ in curves(tmp_path / "killed")["train/quantile"]] == [160, 320, 480]
     run(tmp_path / "killed", resume=True)
     found = curves(tmp_path / "killed")
-    assert all([s for s, _ in values] == [160, 320, 480, 640] for values in found.values())
+    for tag, values in found.items():
+        steps = [640] if tag.startswith("final/") else [160, 320, 480, 640]
+        assert [step for step, _ in values] == steps, tag
     lines = [json.loads(line) for line in (tmp_path / "killed" / "health.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line["group"] == "train"] == [160, 320, 480, 640]
 
@@ -268,7 +313,8 @@ def test_an_interrupt_of_the_final_evaluation_loses_nothing(
     assert not again.interrupted and again.selected == finished[1].selected
     assert parameters(tmp_path / "cut") == parameters(finished[0])
     for tag, values in curves(tmp_path / "cut").items():
-        assert [step for step, _ in values] == [160, 320, 480, 640], tag  # not judged a second time
+        steps = [640] if tag.startswith("final/") else [160, 320, 480, 640]
+        assert [step for step, _ in values] == steps, tag  # not judged a second time
 
 
 def test_two_processes_cannot_train_in_one_directory(tmp_path: Path) -> None:
@@ -303,6 +349,39 @@ def test_a_run_killed_at_any_moment_resumes_bit_for_bit(
         assert curves(directory)[tag] == curves(finished[0])[tag]
 
 
+def patient(total: int, patience: int) -> RunConfig:
+    settings = config(total)
+    return dataclasses.replace(settings, train=dataclasses.replace(settings.train, patience=patience))
+
+
+def test_training_stops_after_as_many_worse_epochs_as_the_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first epoch is the best, so a patience of two ends the run with the third, also over a resume."""
+    scores = iter([5.0, 1.0, 2.0, 3.0, 4.0])
+    whole = callbacks.Validation.on_epoch
+
+    def falling(self: callbacks.Validation, agent: Agent, diagnostics: Mapping[str, float]) -> None:
+        kept = self._evaluate
+
+        def scored(player: Agent) -> Any:
+            found = kept(player)
+            found.metrics["mean_return_lower_bound"] = next(scores)
+            return found
+
+        self._evaluate = scored
+        whole(self, agent, diagnostics)
+        self._evaluate = kept
+
+    monkeypatch.setattr(callbacks.Validation, "on_epoch", falling)
+    new_run(tmp_path / "a", patient(320, 2))
+    assert train(patient(320, 2), tmp_path / "a", backend="cpu").env_steps == 320
+    longer = patient(960, 2)
+    assert train(longer, tmp_path / "a", backend="cpu", resume=True).env_steps == 480
+    best = CheckpointStore(tmp_path / "a" / "checkpoints").entry("best")
+    assert best is not None and best["step"] == 160
+
+
 def test_the_speed_leaves_validation_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten seconds of learning, a hundred of validation, twenty of learning."""
     clock, written = [0.0], []
@@ -326,9 +405,8 @@ def test_the_speed_leaves_validation_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_validation_comes_after_training_and_the_embargo() -> None:
-    data = config().data
-    market = load_market(data)
-    before, after = split_market(market, data)
+    market = load_market(config().data)
+    before, after = split_market(market, config())
     assert len(before) + len(after) + 20 == len(market)
     gap = after.bars.ts[0] - before.bars.ts[-1]
     position = int((market.bars.ts == after.bars.ts[0]).argmax())
