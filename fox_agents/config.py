@@ -25,6 +25,7 @@ __all__ = [
     "AGENTS",
     "BDQConfig",
     "DataConfig",
+    "FoldConfig",
     "RunConfig",
     "TrainConfig",
     "build",
@@ -43,7 +44,12 @@ AGENTS: dict[str, type[LearnerConfig]] = {cls.algorithm: cls for cls in _CONFIGS
 Algorithm = Literal["a2c", "bdq", "dqn", "maskable_ppo", "ppo", "qrdqn", "qrdqn_ref", "recurrent_ppo"]
 """Names in `AGENTS`."""
 
-_TRAIN_RANGES = {"total_steps": (1, MOST_STEPS), "num_envs": (1, 2**22), "validation_envs": (1, 2**20)}
+_TRAIN_RANGES = {
+    "total_steps": (1, MOST_STEPS),
+    "num_envs": (1, 2**22),
+    "validation_envs": (1, 2**20),
+    "patience": (0, 2**31),
+}
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,33 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
+class FoldConfig:
+    """Walk-forward folds instead of one split; the embargo is `DataConfig.embargo`. See `WalkForward`."""
+
+    count: int = 0
+    """Folds; 0: one split by `DataConfig.validation_fraction`."""
+    number: int | None = None
+    """The one fold, from 0, that this run trains; none: all, each in a directory of its own."""
+    train: int | None = None
+    """Bars before the validation window of each fold; none: as many as the first fold can have."""
+    validation: int | None = None
+    """Bars between training and test; none: as many as a test window."""
+    test: int | None = None
+    """Bars of each test window; none: the later half of the bars in equal windows."""
+    anchored: bool = False
+    """Training begins at the first bar in every fold."""
+
+    def __post_init__(self) -> None:
+        require_between("folds.count", self.count, 0, 1_000)
+        if self.number is not None:
+            require_between("folds.number", self.number, 0, self.count - 1)
+        for name in ("train", "validation", "test"):
+            size = getattr(self, name)
+            if size is not None:
+                require_between(f"folds.{name}", size, 2, MOST_STEPS)
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """The training run around the agent."""
 
@@ -87,12 +120,23 @@ class TrainConfig:
     """Environments stepped together."""
     validation_envs: int = 16
     """Equal windows the validation period is cut into while training; the final evaluation is one pass."""
+    patience: int = 0
+    """Epochs without a better validation score after which training stops; 0: never."""
+    baselines: tuple[str, ...] = ("flat", "random", "buy_and_hold")
+    """Rules that the trained agent stands beside; flat is always among them."""
+    cost_multiples: tuple[float, ...] = (0.0, 2.0)
+    """Multiples of the costs under which the chosen checkpoint is played again, each as long as an evaluation."""
     checkpoint_seconds: float = 30.0
     """Least wall time in seconds between two saves of all that a resumed run needs; a stop and the end always save."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in _TRAIN_RANGES.items():
             require_between(f"train.{name}", getattr(self, name), low, high)
+        require(
+            "flat" in self.baselines, "train.baselines", self.baselines, "names of rules with flat among them"
+        )
+        for multiple in self.cost_multiples:
+            require(0.0 <= multiple < math.inf, "train.cost_multiples", multiple, "0 or more")
         seconds = self.checkpoint_seconds
         require(0.0 <= seconds < math.inf, "train.checkpoint_seconds", seconds, "0 or more")
 
@@ -106,6 +150,7 @@ class RunConfig:
     """Everything that determines a training run."""
 
     data: DataConfig = field(default_factory=DataConfig)
+    folds: FoldConfig = field(default_factory=FoldConfig)
     env: EnvConfig = field(default_factory=_training_env)
     agent: LearnerConfig = field(default_factory=BDQConfig)
     train: TrainConfig = field(default_factory=TrainConfig)

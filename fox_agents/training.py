@@ -1,11 +1,11 @@
 """A training run: data, split, learning with validation, model selection, report."""
 
-import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from rich.console import Console
 
 from fox_agents.api import Agent, Callback
-from fox_agents.callbacks import Interrupt, ProgressDisplay, RunLog, TimeLimit, TrainingCurves, Validation
+from fox_agents.callbacks import CURVES, Interrupt, ProgressDisplay, TimeLimit, TrainingCurves, Validation
 from fox_agents.checkpoint import (
     CheckpointError,
     CheckpointStore,
@@ -24,27 +24,33 @@ from fox_agents.checkpoint import (
 )
 from fox_agents.config import DataConfig, RunConfig, load_run_config, to_toml
 from fox_agents.evaluation import EvaluationResult, evaluate
+from fox_agents.evidence import CostPoint, Evidence
 from fox_agents.faults import TrainingFault
+from fox_agents.jobs import write_result
 from fox_agents.lock import run_lock
 from fox_agents.registry import agent_class, load, make
-from fox_agents.report import write_report
+from fox_agents.report import equity_image, write_report
+from fox_agents.run_log import RunLog
+from fox_agents.stats import TrialLog, cost_sensitivity, evidence, read_trials
+from fox_agents.walk_forward import Fold, WalkForward
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, synthetic
 from fox_env.errors import ConfigError, FoxError
 
 __all__ = [
     "Outcome",
+    "costs_around",
+    "folds_of",
     "load_best",
     "load_market",
     "load_run",
     "new_run",
+    "plain_evidence",
     "plain_result",
     "selection_rule",
     "split_market",
     "summary",
     "train",
 ]
-
-_BASELINES = ("flat", "random", "buy_and_hold")
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class Outcome:
     """Winner of the model selection: the agent's name or ``"flat"``; None when interrupted."""
     results: list[EvaluationResult]
     """Validation results of the agent's best checkpoint and of the baselines."""
+    evidence: dict[str, Evidence]
+    """How sure we are of each of `results`, by name of agent."""
 
 
 def load_market(data: DataConfig) -> Market:
@@ -81,10 +89,20 @@ def load_market(data: DataConfig) -> Market:
     return Market.from_file(data.file, contract=data.contract, **hints)
 
 
-def split_market(market: Market, data: DataConfig) -> tuple[Market, Market]:
+def folds_of(market: Market, config: RunConfig) -> list[Fold]:
+    """The walk-forward folds that a configuration asks for; ConfigError where the bars are too few."""
+    c = config.folds
+    return WalkForward(c.count, c.train, c.validation, c.test, config.data.embargo, c.anchored).split(market)
+
+
+def split_market(market: Market, config: RunConfig) -> tuple[Market, Market]:
     """Training and validation part, the later one for validation, with the embargo between them."""
-    fraction = data.validation_fraction
-    training, validation = market.split(1.0 - fraction, fraction, embargo=data.embargo)
+    if config.folds.number is not None:
+        training, validation, _ = folds_of(market, config)[config.folds.number].markets(market)
+        assert validation is not None  # FoldConfig asks for one
+        return training, validation
+    fraction = config.data.validation_fraction
+    training, validation = market.split(1.0 - fraction, fraction, embargo=config.data.embargo)
     return training, validation
 
 
@@ -119,6 +137,10 @@ def load_best(directory: Path) -> Agent:
     store = CheckpointStore(directory / "checkpoints")
     found = store.find("best") or store.find("last")
     if found is None and not is_checkpoint(directory):
+        if (fold := directory / "fold-0").is_dir():
+            raise CheckpointError(
+                f"{directory} is a walk-forward study with an agent in every fold; give one of them, such as {fold}"
+            )
         if (directory / "config.toml").is_file():
             raise CheckpointError(
                 f"the run in {directory} has no checkpoint yet; go on with scripts/train_dqn.py --resume {directory}"
@@ -137,6 +159,7 @@ def train(
     resume: bool = False,
     time_limit: float | None = None,
     console: Console | None = None,
+    market: Market | None = None,
 ) -> Outcome:
     """Train in ``directory`` (see `new_run`), select on the validation period, and write the results there.
 
@@ -154,6 +177,8 @@ def train(
         Seconds of learning after which to stop and report.
     console : Console, optional
         Where progress goes; a quiet one by default.
+    market : Market, optional
+        The whole market of ``config.data``, where it is loaded already.
 
     Raises
     ------
@@ -165,7 +190,7 @@ def train(
     console = console or Console(quiet=True)
     with ExitStack() as stack:
         stack.enter_context(run_lock(directory))
-        training, validation = split_market(load_market(config.data), config.data)
+        training, validation = split_market(market or load_market(config.data), config)
         console.print(
             f"{len(training):,} training and {len(validation):,} validation bars of {training.contract.symbol}"
             + ("" if training.has_volume else "; no volume: participation limits and impact are off"),
@@ -179,8 +204,9 @@ def train(
         log = RunLog(directory, agent.env_steps)
         stack.callback(log.close)
         try:
-            if _learn(config, agent, validation, log, store, time_limit, console):
-                return _conclude(config, directory, store, validation, agent)
+            trials = TrialLog(directory, step=agent.env_steps)
+            if _learn(config, agent, validation, log, store, trials, time_limit, console):
+                return _conclude(config, directory, store, validation, agent, log)
         except TrainingFault as fault:
             place = directory / f"fault-{agent.env_steps}"
             with atomic_directory(place) as temporary:
@@ -190,7 +216,7 @@ def train(
         except KeyboardInterrupt:  # nothing is lost when all is saved, as it is during the final evaluation
             if _saved_step(store) != agent.env_steps:
                 raise
-        return Outcome(directory, agent.env_steps, True, None, [])
+        return Outcome(directory, agent.env_steps, True, None, [], {})
 
 
 def _training_env(config: RunConfig, market: Market, backend: str) -> FoxFuturesVectorEnv:
@@ -217,6 +243,7 @@ def _learn(
     validation: Market,
     log: RunLog,
     store: CheckpointStore,
+    trials: TrialLog,
     time_limit: float | None,
     console: Console,
 ) -> bool:
@@ -226,7 +253,7 @@ def _learn(
         windows = min(config.train.validation_envs, len(validation) // 2)
         return evaluate(agent, validation, num_envs=windows)
 
-    judge = Validation(log, store, score, config.train.checkpoint_seconds)
+    judge = Validation(log, store, trials, score, config.train.checkpoint_seconds, config.train.patience)
     interrupt = Interrupt()
     with interrupt, ProgressDisplay(console, config.train.total_steps, judge) as display:
         callbacks: list[Callback] = [TrainingCurves(log, agent), judge, display, interrupt]
@@ -242,22 +269,49 @@ def _learn(
 
 
 def _conclude(
-    config: RunConfig, directory: Path, store: CheckpointStore, validation: Market, agent: Agent
+    config: RunConfig,
+    directory: Path,
+    store: CheckpointStore,
+    validation: Market,
+    agent: Agent,
+    log: RunLog,
 ) -> Outcome:
     """Evaluate the best checkpoint and the baselines, one pass each; Flat wins unless the agent earns."""
     path = store.find("best")
     assert path is not None  # validation ran at least once
     best = load(path, getattr(agent, "env", None))  # on the device that it learned on
     rules: EnvConfig = getattr(best, "env_config", None) or config.env
-    baselines = [make(name, config={"seed": config.agent.seed}) for name in _BASELINES]
+    baselines = [make(name, config={"seed": config.agent.seed}) for name in config.train.baselines]
     results = [evaluate(player, validation, rules) for player in (best, *baselines)]
     selected = best.name if results[0].metrics["mean_return_lower_bound"] > 0.0 else "flat"
-    outcome = Outcome(directory, agent.env_steps, False, selected, results)
+    found = {result.agent: evidence(result) for result in results[1:]}
+    costs = costs_around(results[0], cost_sensitivity(best, validation, rules, config.train.cost_multiples))
+    found[best.name] = evidence(results[0], trials=read_trials([directory]), costs=costs)
+    outcome = Outcome(directory, agent.env_steps, False, selected, results, found)
     shown = [results[0], *(r for r in results if r.agent == "buy_and_hold")]
-    write_report(directory / "report.html", shown, [selection_rule(outcome)])
-    text = json.dumps(summary(outcome), indent=1)
-    (directory / "metrics.json").write_text(text, encoding="utf-8")
+    remarks = [selection_rule(outcome)]
+    health = directory / "health.jsonl"
+    write_report(directory / "report.html", shown, remarks, evidence=found, health=health)
+    done = directory / "metrics.json"
+    if not done.exists():  # a run that is asked for its results again has its curves already
+        _log_final(config, log, outcome, shown)
+    write_result(done, summary(outcome))
     return outcome
+
+
+def costs_around(result: EvaluationResult, others: Sequence[CostPoint]) -> list[CostPoint]:
+    """The cost points with that of the result itself among them, by their multiples."""
+    metrics = result.metrics
+    own = CostPoint(1.0, metrics["total_return"], metrics["sharpe"], metrics["costs"])
+    return sorted({point.multiple: point for point in (*others, own)}.values())
+
+
+def _log_final(config: RunConfig, log: RunLog, outcome: Outcome, shown: Sequence[EvaluationResult]) -> None:
+    """The settings with the final metrics for TensorBoard's table of runs, and the equity as a picture."""
+    metrics = {name: outcome.results[0].metrics[name] for name in CURVES}
+    log.settings(config.to_dict(), metrics, outcome.env_steps)
+    if find_spec("matplotlib") is not None:
+        log.picture("val/equity", equity_image(shown), outcome.env_steps)
 
 
 def selection_rule(outcome: Outcome) -> str:
@@ -278,13 +332,25 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "interrupted": outcome.interrupted,
         "selected": outcome.selected,
         "validation": {result.agent: plain_result(result) for result in outcome.results},
+        "evidence": {name: plain_evidence(found) for name, found in outcome.evidence.items()},
+    }
+
+
+def plain_evidence(found: Evidence) -> dict[str, Any]:
+    """How sure we are, as JSON can hold it: intervals and cost points by the names of their parts."""
+    plain = asdict(found)
+    plain["intervals"] = {name: _finite(part._asdict()) for name, part in found.intervals.items()}
+    plain["costs"] = [_finite(point._asdict()) for point in found.costs]
+    return _finite(plain)
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
     }
 
 
 def plain_result(result: EvaluationResult) -> dict[str, Any]:
     """Metrics, and the histograms of the actions chosen and executed, as JSON can hold them."""
-    numbers = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in result.metrics.items()
-    }
-    return {**numbers, "actions": result.actions, "executed": result.executed}
+    return {**_finite(result.metrics), "actions": result.actions, "executed": result.executed}

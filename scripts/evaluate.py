@@ -18,6 +18,7 @@ from fox_agents import Agent, EvaluationResult, evaluate, make
 from fox_agents.config import load_run_config
 from fox_agents.registry import agent_class
 from fox_agents.report import comparison_table, orders_table, write_report
+from fox_agents.stats import evidence
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import load_best, load_market, load_run, plain_result, split_market
 from fox_env.errors import ConfigError
@@ -55,8 +56,8 @@ def main(
     players = {label: load_best(path) for label, path in directories.items()}
     changes = cli.data_overrides(data, synthetic, contract, tz, label)
     first = next(iter(directories.values()), None)
-    source = load_run_config(None, changes).data if first is None else load_run(first, changes).data
-    market = load_market(source)
+    source = load_run_config(None, changes) if first is None else load_run(first, changes)
+    market = load_market(source.data)
     if not data and not synthetic:
         market = split_market(market, source)[1]
     results = []
@@ -73,7 +74,9 @@ def main(
     for remark in remarks:
         console.print(remark, highlight=False)
     if report is not None:
-        console.print(f"report: {write_report(report, results, remarks)}", soft_wrap=True)
+        found = {result.agent: evidence(result, seed=seed) for result in results}
+        page = write_report(report, results, remarks, evidence=found)
+        console.print(f"report: {page}", soft_wrap=True)
     if as_json:
         cli.show_json({result.agent: plain_result(result) for result in results})
 

@@ -23,6 +23,7 @@ def main(
     preset: train_cli.Preset = None,
     overrides: train_cli.Overrides = None,
     seed: train_cli.Seed = None,
+    folds: train_cli.Folds = None,
     device: cli.Device = "auto",
     logdir: train_cli.Logdir = None,
     resume: train_cli.Resume = None,
@@ -33,7 +34,7 @@ def main(
     """Train, validate, and print the agent beside the baselines. Ctrl-C saves; --resume DIR goes on."""
     changes = cli.data_overrides(data, synthetic, contract, tz, label) + (overrides or [])
     options = train_cli.Options(
-        changes, preset, seed, logdir, resume, device, time_limit, quiet=quiet, as_json=as_json
+        changes, preset, seed, folds, logdir, resume, device, time_limit, quiet=quiet, as_json=as_json
     )
     train_cli.start(options, PRESETS)
 

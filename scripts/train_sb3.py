@@ -32,6 +32,7 @@ def main(
     preset: train_cli.Preset = None,
     overrides: train_cli.Overrides = None,
     seed: train_cli.Seed = None,
+    folds: train_cli.Folds = None,
     device: cli.Device = "auto",
     logdir: train_cli.Logdir = None,
     resume: train_cli.Resume = None,
@@ -48,7 +49,7 @@ def main(
     elif resume is None:
         raise ConfigError(f"which agent? give --algo with one of {', '.join(NAMES)}")
     options = train_cli.Options(
-        changes, preset, seed, logdir, resume, device, time_limit, quiet=quiet, as_json=as_json
+        changes, preset, seed, folds, logdir, resume, device, time_limit, quiet=quiet, as_json=as_json
     )
     train_cli.start(options, RULES / "sb3", RULES)
 

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from fox_agents.evidence import FoldRow
 from fox_agents.report.figures import FIGURES, cell
 from fox_agents.report.period import caption
 
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
 
-__all__ = ["comparison_table", "orders_table"]
+__all__ = ["comparison_table", "folds_table", "orders_table"]
 
 _SHOWN = (
     "total_return",
@@ -59,4 +60,25 @@ def orders_table(results: Sequence["EvaluationResult"]) -> Table:
         fills, fates = result.executed["direction"], result.executed["order_status"]
         cells = [*(fills[d] for d in _FILLED), *(fates[s] for s in statuses)]
         table.add_row(result.agent, *(f"{count:,}" for count in cells))
+    return table
+
+
+def folds_table(rows: Sequence[FoldRow]) -> Table:
+    """The folds of a walk-forward study: what each was tested on, and what the test window brought."""
+    table = Table(title="Folds", caption="Sharpe with its 95 % interval; selected: by the validation window")
+    for heading in ("fold", "test", "selected"):
+        table.add_column(heading)
+    for heading in ("return", "Sharpe", "costs", "trades"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        value, low, high = row.sharpe
+        table.add_row(
+            str(row.fold),
+            row.test,
+            row.selected,
+            f"{row.total_return:+.2%}",
+            f"{value:.2f} ({low:.2f} to {high:.2f})",
+            f"{row.costs:,.0f}",
+            f"{row.trades:,}",
+        )
     return table
