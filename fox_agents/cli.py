@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import os
 import signal
 import sys
@@ -14,7 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fox_agents.config import RunConfig, load_run_config, nearest
+from fox_agents.config import AGENTS, RunConfig, load_run_config, nearest
+from fox_agents.sb3.config import SB3_CONFIGS
 from fox_env.errors import ActionError, BackendError, ConfigError, FoxError
 
 __all__ = [
@@ -26,8 +28,10 @@ __all__ = [
     "Quiet",
     "Synthetic",
     "Zone",
+    "agent_preset",
     "backend_of",
     "console",
+    "count_of",
     "data_overrides",
     "fresh_logdir",
     "path_of",
@@ -147,6 +151,13 @@ def backend_of(device: str) -> str:
     return device
 
 
+def count_of(number: float, option: str) -> int:
+    """A whole number given to an option, perhaps as 1.6e5; ConfigError for one that is no number."""
+    if not math.isfinite(number):
+        raise ConfigError(f"{option} = {number} is no count; give a whole number")
+    return int(number)
+
+
 def path_of(text: str, option: str) -> Path:
     """The path given to an option; ConfigError for an empty one, which would mean the present directory."""
     if not text.strip():
@@ -195,6 +206,18 @@ def preset_config(
         raise ConfigError(f"unknown preset {preset!r} given to --preset: {nearest(preset, known)}")
     below = None if rules is None else rules / f"{preset}.toml"
     return load_run_config(presets / f"{preset}.toml", overrides, rules=below)
+
+
+def agent_preset(name: str, preset: str, presets: Path, changes: list[str]) -> RunConfig:
+    """Configuration of an agent by name from a preset of the folder ``presets``, with overrides.
+
+    An agent of Stable-Baselines3 takes its settings from the folder ``sb3`` in it; a rule, what is not the agent's.
+    """
+    if name in AGENTS:
+        changes = [f"train.algorithm={name}", *changes]
+    if name in {config.algorithm for config in SB3_CONFIGS}:
+        return preset_config(preset, presets / "sb3", changes, rules=presets)
+    return preset_config(preset, presets, changes)
 
 
 def fresh_logdir(root: Path, name: str) -> Path:

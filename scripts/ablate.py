@@ -54,10 +54,10 @@ def main(
         mechanisms=mechanisms,
         markets=markets,
         seeds=seeds,
-        steps=int(steps),
+        steps=cli.count_of(steps, "--steps"),
         config=cli.preset_config(preset, PRESETS, []) if preset else load_run_config(None),
         overrides=overrides or [],
-        bars=int(bars),
+        bars=cli.count_of(bars, "--bars"),
         device=cli.backend_of(device),
         quick=quick,
     )
