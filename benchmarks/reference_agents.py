@@ -2,12 +2,16 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from harness import ROOT
+
 import fox_agents
+from fox_agents import cli
 from fox_agents.callbacks import TimeLimit
-from fox_agents.config import build
+from fox_agents.comparison_command import lengths
+from fox_agents.config import AGENTS, build
 from fox_agents.experiments import Trained, train_on
 from fox_agents.reference_markets import ReferenceMarket
 from fox_agents.registry import agent_class
@@ -42,6 +46,19 @@ def overrides(texts: Sequence[str], agent: str) -> dict[str, Any]:
             except (SyntaxError, ValueError):
                 found[option] = value
     return found
+
+
+def preset_settings(agent: str, preset: str | None, steps: int) -> dict[str, Any]:
+    """The settings of an agent and its number of environments in a preset, with schedules as long as the training.
+
+    The rules of trading are those of the reference market all the same.
+    """
+    if preset is None or agent not in AGENTS:
+        return {}
+    config = cli.agent_preset(agent, preset, ROOT / "configs", lengths(agent, steps))
+    settings = asdict(config.agent)
+    del settings["seed"]
+    return {**settings, "num_envs": config.train.num_envs}
 
 
 def missing(agent: str) -> str | None:

@@ -3,7 +3,8 @@
 Run: python benchmarks/reference_markets.py --agents bdq,ppo,flat --markets signal,momentum --seeds 3 --steps 1e6
 [--seconds 60] [--jobs 4] [--set bdq.lr=1e-3] [--quick]. Every (agent, market, seed) is a process of its own, trained on
 a market of its seed and scored on the same fresh bars as all others. Finished ones are kept beside the JSON file, and a
-second run with the same options goes on from there. Equal time means something with --jobs 1 only.
+second run with the same options goes on from there; a page with the bars met and missed lies beside it. Equal time
+means something with --jobs 1 only.
 """
 
 import argparse
@@ -15,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import ROOT, arguments, cuda_present, print_table, write_json
+from harness import ROOT, arguments, cuda_present, machine_facts, print_table, write_json
+from reference_table import MARTINGALE_LEVEL, write
 
 from fox_agents.experiments import markets_of, reference_of
 from fox_agents.jobs import Job, run_jobs, source_digest, write_result
 from fox_agents.stats.seeds import interval
-
-MARTINGALE_LEVEL = 0.01
 
 
 def read_options() -> argparse.Namespace:
@@ -41,6 +41,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument(
         "--sessions", type=int, default=2_500, help="of a training market (default: %(default)s)"
     )
+    parser.add_argument("--preset", help="settings of the agents, a name in configs/ (default: their own)")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (default: %(default)s)")
     parser.add_argument(
         "--set",
@@ -67,6 +68,7 @@ def job_settings(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         "seconds": options.seconds,
         "bars": options.bars,
         "sessions": options.sessions,
+        "preset": options.preset,
         "backend": options.backend,
         "code": source_digest(ROOT / "benchmarks"),
         "set": sorted(text for text in options.set if text.startswith(f"{agent}.")),
@@ -75,7 +77,7 @@ def job_settings(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 def run_job(options: argparse.Namespace) -> None:
     """Train one agent, score it, write the result: what a process of its own does."""
-    from reference_agents import Budget, overrides, train
+    from reference_agents import Budget, overrides, preset_settings, train
 
     from fox_agents.reference_scores import score
 
@@ -86,9 +88,8 @@ def run_job(options: argparse.Namespace) -> None:
     training = reference.market(int(seed), options.sessions)
     made = time.perf_counter() - began
     budget = Budget(options.steps, options.seconds)
-    trained = train(
-        agent, reference, training, int(seed), budget, options.backend, overrides(options.set, agent)
-    )
+    changes = preset_settings(agent, options.preset, options.steps) | overrides(options.set, agent)
+    trained = train(agent, reference, training, int(seed), budget, options.backend, changes)
     began = time.perf_counter()
     got = score(trained.agent, reference, options.bars)
     result = {
@@ -203,6 +204,8 @@ def main() -> None:
     print_table("Share of the known answer, 95 % intervals over seeds", rows)
     print(f"\nmartingale: a p below {MARTINGALE_LEVEL} would be a profit; others pass by their money")
     write_json("reference_markets", out, {"rows": rows, "left_out": absent, "jobs": results})
+    write(out.with_suffix(".md"), rows, machine_facts(), options.seeds)
+    print(f"written: {out.with_suffix('.md')}")
     if len(results) < len(jobs):
         raise SystemExit(f"{len(jobs) - len(results)} of {len(jobs)} jobs failed; run again to go on")
 

@@ -19,9 +19,17 @@ from harness import ROOT, arguments, cuda_present, print_table, write_json
 import fox_agents
 from fox_agents import cli  # it sets how idle threads wait, as for the command
 from fox_agents.config import RunConfig
+from fox_agents.dqn.config import LoopConfig
 from fox_env import FoxFuturesVectorEnv, synthetic
 
 ITERATIONS = {"cpu": 200, "cuda": 2_000}
+
+
+def settings_of(config: RunConfig) -> LoopConfig:
+    """The settings of the agent, which must be one of Fox's own."""
+    if not isinstance(config.agent, LoopConfig):
+        raise SystemExit(f"{config.train.algorithm} has no loop on the device; choose a preset of bdq")
+    return config.agent
 
 
 def loop_row(config: RunConfig, backend: str, iterations: int) -> dict[str, Any]:
@@ -36,9 +44,10 @@ def loop_row(config: RunConfig, backend: str, iterations: int) -> dict[str, Any]
         copy=False,
         info_level="learn",
     )
-    agent = fox_agents.make("bdq", env, config.agent)
-    per_iteration = config.agent.collect_steps * config.train.num_envs
-    warm = max(config.agent.learning_starts, 3 * per_iteration) + 50 * per_iteration
+    settings = settings_of(config)
+    agent = fox_agents.make("bdq", env, settings)
+    per_iteration = settings.collect_steps * config.train.num_envs
+    warm = max(settings.learning_starts, 3 * per_iteration) + 50 * per_iteration
     agent.learn(warm)
     begin = time.perf_counter()
     agent.learn(agent.env_steps + iterations * per_iteration)  # ends by reading diagnostics, so it waits
@@ -52,7 +61,7 @@ def loop_row(config: RunConfig, backend: str, iterations: int) -> dict[str, Any]
         backend,
         config,
         iterations * per_iteration / seconds,
-        iterations * config.agent.updates / seconds,
+        iterations * settings.updates / seconds,
     )
 
 
@@ -65,20 +74,22 @@ def command_row(config: RunConfig, preset: str, backend: str, seconds: float) ->
         command += ["--time-limit", f"{seconds:g}", "--set", "train.total_steps=1000000000000"]
         subprocess.run(command, check=True)
         steps = json.loads((run / "metrics.json").read_text())["env_steps"]
-    iterations = (steps - config.agent.learning_starts) / (config.agent.collect_steps * config.train.num_envs)
-    return row("command", backend, config, steps / seconds, iterations * config.agent.updates / seconds)
+    settings = settings_of(config)
+    iterations = (steps - settings.learning_starts) / (settings.collect_steps * config.train.num_envs)
+    return row("command", backend, config, steps / seconds, iterations * settings.updates / seconds)
 
 
 def row(what: str, backend: str, config: RunConfig, steps: float, updates: float) -> dict[str, Any]:
     """One line of the table."""
+    batch = settings_of(config).batch_size
     return {
         "what": what,
         "backend": backend,
         "envs": config.train.num_envs,
-        "batch": config.agent.batch_size,
+        "batch": batch,
         "env_steps_per_s": steps,
         "updates_per_s": updates,
-        "samples_per_env_step": updates * config.agent.batch_size / steps,
+        "samples_per_env_step": updates * batch / steps,
     }
 
 

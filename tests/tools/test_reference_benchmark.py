@@ -53,6 +53,10 @@ def test_it_scores_and_goes_on_from_finished_jobs(tmp_path: Path) -> None:
         "signal:beta=0.3,half_spread_ticks=0", "0/1", 0.0
     )  # fmt: skip
     assert signal["answer"] > 40.0 and {"cpu", "commit"} <= result["machine"].keys()
+    page = (tmp_path / "r.md").read_text()
+    assert "| martingale | flat | - | - | 0.00 | 0 % | met (p = 1.00) |" in page
+    assert "| signal:beta=0.3,half_spread_ticks=0 | flat | 0.0 | 0.0 | 0.00 | 0 % | missed |" in page
+    assert "`signal:beta=0.3,half_spread_ticks=0`: the computed optimum" in page and "--bars 5000" in page
     again = run(tmp_path / "r.json", tmp_path, *words)
     assert again.stdout.count("kept: flat") == 2 and "done:" not in again.stdout
     other = run(tmp_path / "r.json", tmp_path, *words, "--steps", "7")
