@@ -23,7 +23,7 @@ from fox_agents.dqn.layers import (
     power_iteration,
 )
 from fox_agents.dqn.noise import Noise, Stream, element_keys, factorised, standard_normal
-from fox_agents.dqn.unseen import COUNTERS
+from fox_agents.unseen import COUNTERS
 from fox_env._layout import ACTION_BRANCHES, Observation
 from fox_env.features import FEATURES
 

@@ -25,8 +25,8 @@ from fox_agents.dqn.memory import require_memory
 from fox_agents.dqn.optimiser import COPIES, FlatAdamW, Rates, flatten
 from fox_agents.dqn.quantile import midpoints, quantile_huber
 from fox_agents.dqn.replay import EXPOSURES, Batch
-from fox_agents.dqn.unseen import COUNTERS
 from fox_agents.exposures import EXPOSURE_ACTIONS
+from fox_agents.unseen import COUNTERS
 from fox_env._layout import Observation
 
 __all__ = ["QRDQNReference"]

@@ -29,7 +29,7 @@ from fox_agents.checkpoint import (
 from fox_agents.config import build, to_toml
 from fox_agents.exposures import EXPOSURE_ACTIONS
 from fox_agents.faults import TrainingFault
-from fox_agents.sb3.counted import CountedVecEnv
+from fox_agents.sb3.counted import CountedVecEnv, shown
 from fox_agents.sb3.figures import EpochFigures
 from fox_agents.sb3.generators import Generators
 from fox_agents.sb3.state import load_policy, policy_tensors, read_loop, write_loop
@@ -125,7 +125,7 @@ class Sb3Agent:
 
     def act(self, obs: Any, *, deterministic: bool, masks: Any = None) -> npt.NDArray[np.int64]:
         """Actions (N, 4) int64 for observations (N, 128): the greedy ones, or draws of the training policy."""
-        observation = np.asarray(obs, dtype=np.float32)
+        observation = shown(np.asarray(obs, dtype=np.float32))
         if deterministic:
             chosen = self._greedy(observation, masks)
         else:

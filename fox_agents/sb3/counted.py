@@ -1,4 +1,4 @@
-"""The training environment as Stable-Baselines3 sees it, with exposures as branch actions and sums of what happens."""
+"""The training environment as Stable-Baselines3 sees it: what is shown to it, its choices as branches, and sums."""
 
 from typing import Any
 
@@ -8,14 +8,22 @@ from gymnasium.spaces import Discrete
 
 from fox_agents.exposures import EXPOSURE_ACTIONS
 from fox_agents.sb3.library import VecEnvWrapper
+from fox_agents.unseen import COUNTERS
 from fox_env._layout import Direction
 from fox_env.adapters.sb3 import FoxVecEnv
 
-__all__ = ["CountedVecEnv"]
+__all__ = ["CountedVecEnv", "shown"]
+
+
+def shown(observation: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Observations (..., 128) as a network gets them: a copy with 0 in the entries that none is shown."""
+    copied = observation.copy()
+    copied[..., COUNTERS] = 0.0
+    return copied
 
 
 class CountedVecEnv(VecEnvWrapper):
-    """A `FoxVecEnv` of branch actions that adds up rewards, ends and directions.
+    """A `FoxVecEnv` of branch actions that hides the counters of an episode and adds up rewards, ends and directions.
 
     Parameters
     ----------
@@ -35,7 +43,7 @@ class CountedVecEnv(VecEnvWrapper):
 
     def reset(self) -> Any:
         """Begin new episodes."""
-        return self.venv.reset()
+        return shown(self.venv.reset())
 
     def step_async(self, actions: npt.NDArray[np.int64]) -> None:
         """Hold the actions, (N,) exposures or (N, 4) branches, for `step_wait`."""
@@ -46,7 +54,9 @@ class CountedVecEnv(VecEnvWrapper):
     def step_wait(self) -> Any:
         """Advance every account by one bar."""
         obs, rewards, dones, infos = self.venv.step_wait()
+        for i in np.flatnonzero(dones):
+            infos[i]["terminal_observation"] = shown(infos[i]["terminal_observation"])
         truncations = sum(infos[i]["TimeLimit.truncated"] for i in np.flatnonzero(dones))
         ended = int(dones.sum())
         self.sums[:3] += float(rewards.sum(dtype=np.float64)), ended, ended - truncations
-        return obs, rewards, dones, infos
+        return shown(obs), rewards, dones, infos

@@ -15,10 +15,13 @@ import torch
 from small_sb3 import ENVS, MARKET, NAMES, SETTINGS, environment, new, observations, weights
 
 import fox_agents
-from fox_agents.api import Agent, Callback
+from fox_agents.api import Agent, Callback, Planner
 from fox_agents.faults import TrainingFault
 from fox_agents.registry import agent_class
+from fox_agents.sb3.counted import CountedVecEnv
+from fox_agents.unseen import COUNTERS
 from fox_env._layout import ACTION_BRANCHES
+from fox_env.adapters.sb3 import FoxVecEnv
 from fox_env.errors import ConfigError
 
 
@@ -217,3 +220,31 @@ def test_without_the_library_one_sentence_says_how_to_get_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'fox-futures[sb3]'" in done.stdout and done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["ppo", "recurrent_ppo", "qrdqn"])
+def test_counters_of_the_episode_are_shown_to_no_network(name: str) -> None:
+    """One pass over a long period would take them where no training episode came."""
+    agent, obs = new(name), observations()
+    changed = obs.copy()
+    changed[:, COUNTERS] += 1.0
+    masks = np.ones((len(obs), sum(ACTION_BRANCHES)), bool)
+    chosen = []
+    for shown in (obs, changed):
+        if isinstance(agent, Planner):
+            agent.prepare(agent.env)
+        chosen.append(agent.act(shown, deterministic=True, masks=masks))
+    np.testing.assert_array_equal(*chosen)
+    before = obs.copy()
+    agent.act(obs, deterministic=True, masks=masks)
+    np.testing.assert_array_equal(obs, before)  # the caller's array stays as it is
+    env = CountedVecEnv(FoxVecEnv(environment()), exposures=False)
+    assert (env.reset()[:, COUNTERS] == 0.0).all()
+    ended = 0
+    for _ in range(30):
+        seen, _, dones, infos = env.step(np.tile([2, 2, 0, 1], (ENVS, 1)))
+        assert (seen[:, COUNTERS] == 0.0).all() and (seen != 0.0).any()
+        for i in np.flatnonzero(dones):
+            ended += 1
+            assert (infos[i]["terminal_observation"][list(COUNTERS)] == 0.0).all()
+    assert ended > 0
