@@ -32,7 +32,9 @@ class RunLog:
         if self._health.exists():
             lines = self._health.read_text(encoding="utf-8").splitlines()
             kept = [line for line in lines if _step_of(line) <= step]
-            self._health.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            whole = self._health.with_suffix(".tmp")
+            whole.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            whole.replace(self._health)  # at every moment one of the two is there
             self.judged = [_step_of(line) for line in kept if '"group": "val"' in line]
         purge = step + 1 if (directory / "tb").exists() else None
         self._writer = SummaryWriter(str(directory / "tb"), purge_step=purge)

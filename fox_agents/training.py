@@ -143,7 +143,7 @@ def load_best(directory: Path) -> Agent:
             )
         if (directory / "config.toml").is_file():
             raise CheckpointError(
-                f"the run in {directory} has no checkpoint yet; go on with scripts/train_dqn.py --resume {directory}"
+                f"the run in {directory} has no checkpoint yet; go on with --resume, by the script that began it"
             )
         raise CheckpointError(
             f"no run and no checkpoint in {directory}; give the --logdir of an earlier training run"
@@ -204,7 +204,8 @@ def train(
         log = RunLog(directory, agent.env_steps)
         stack.callback(log.close)
         try:
-            trials = TrialLog(directory, step=agent.env_steps)
+            best = store.entry("best")  # perhaps later than the last: its trial stays
+            trials = TrialLog(directory, step=max(agent.env_steps, 0 if best is None else best["step"]))
             if _learn(config, agent, validation, log, store, trials, time_limit, console):
                 return _conclude(config, directory, store, validation, agent, log)
         except TrainingFault as fault:

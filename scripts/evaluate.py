@@ -18,7 +18,7 @@ from fox_agents import Agent, EvaluationResult, evaluate, make
 from fox_agents.config import load_run_config
 from fox_agents.registry import agent_class
 from fox_agents.report import comparison_table, orders_table, write_report
-from fox_agents.stats import evidence
+from fox_agents.stats import evidence, read_trials
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import load_best, load_market, load_run, plain_result, split_market
 from fox_env.errors import ConfigError
@@ -74,7 +74,13 @@ def main(
     for remark in remarks:
         console.print(remark, highlight=False)
     if report is not None:
-        found = {result.agent: evidence(result, seed=seed) for result in results}
+        own = [] if data or synthetic else list(directories.values())  # chosen on these very bars
+        found = {
+            result.agent: evidence(
+                result, trials=read_trials(own[i : i + 1]) if i < len(own) else None, seed=seed
+            )
+            for i, result in enumerate(results)
+        }
         page = write_report(report, results, remarks, evidence=found)
         console.print(f"report: {page}", soft_wrap=True)
     if as_json:

@@ -130,7 +130,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1].splitlines()
     try:
-        trials = [json.loads(line) for line in whole]
+        # A step that was gone through twice, before and after a kill, is one trial.
+        trials = list({(t["configuration"], t["step"]): t for t in map(json.loads, whole)}.values())
         if not all(np.shape(trial["blocks"]) == (BLOCKS, 3) for trial in trials):
             raise ValueError("a trial has other than 16 blocks")
     except (ValueError, KeyError, TypeError) as error:

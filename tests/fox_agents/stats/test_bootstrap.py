@@ -10,7 +10,7 @@ from arch.bootstrap import StationaryBootstrap, optimal_block_length
 
 from fox_agents.stats import bootstrap, bootstrap_intervals
 from fox_env import metrics
-from fox_env.errors import ConfigError, DataError
+from fox_env.errors import DataError
 
 YEAR = 98_280.0
 
@@ -133,12 +133,6 @@ def test_the_seed_decides() -> None:
 def test_bad_returns_are_refused() -> None:
     with pytest.raises(DataError, match="finite"):
         bootstrap_intervals([0.1] * 50 + [math.nan], YEAR)
-
-
-def test_a_missing_library_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "arch.bootstrap", None)
-    with pytest.raises(ConfigError, match=r"arch, .*`pip install 'fox-futures\[stats\]'"):
-        bootstrap_intervals(fat_tails(50), YEAR)
 
 
 def test_the_package_imports_without_the_slow_libraries() -> None:

@@ -46,6 +46,20 @@ def test_a_resume_purges_what_came_later(tmp_path: Path) -> None:
     assert len(read_trials([tmp_path])) == 0
 
 
+def test_a_step_gone_through_twice_is_one_trial(tmp_path: Path) -> None:
+    """The best checkpoint may be later than the last one that a killed run saved."""
+    log = TrialLog(tmp_path)
+    for step in (10, 20, 30):
+        log.record(step, returns_of(step))
+    again = TrialLog(tmp_path, step=20)
+    for step in (20, 30):
+        again.record(step, returns_of(step + 1))
+    trials = read_trials([tmp_path])
+    assert trials.steps.tolist() == [10, 20, 30]
+    sums = [returns_of(step)[:7].sum() for step in (10, 21, 31)]
+    assert trials.blocks[:, 0, 1].tolist() == sums
+
+
 def test_a_kill_in_the_middle_of_a_line_costs_that_line_only(tmp_path: Path) -> None:
     log = TrialLog(tmp_path)
     for step in (1, 2, 3):
