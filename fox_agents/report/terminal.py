@@ -1,5 +1,6 @@
 """Evaluation results as tables on a terminal."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ def folds_table(rows: Sequence[FoldRow]) -> Table:
             row.test,
             row.selected,
             f"{row.total_return:+.2%}",
-            f"{value:.2f} ({low:.2f} to {high:.2f})",
+            f"{value:.2f} ({low:.2f} to {high:.2f})" if math.isfinite(value + low + high) else "-",
             f"{row.costs:,.0f}",
             f"{row.trades:,}",
         )

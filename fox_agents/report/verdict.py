@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from fox_agents.evidence import Evidence, Interval
 from fox_agents.report.figures import money, percent
 from fox_agents.report.period import dates
+from fox_env._layout import ExitReason
 
 if TYPE_CHECKING:
     from fox_agents.evaluation import EvaluationResult
@@ -84,9 +85,9 @@ def _certainty(
             f"No edge shown: luck alone could explain the {what}",
             f"{said}: zero lies inside, so skill and luck cannot be told apart.",
         )
-    if made < 0:
+    if not made > 0:  # also where it is no number
         return (
-            "loss",
+            lost,
             "No edge shown: the average bar gained, but the swings cost more",
             f"{said}: above zero, and yet the losses compounded to more than the gains.",
         )
@@ -102,7 +103,10 @@ def _without_costs(result: "EvaluationResult", evidence: Evidence | None) -> str
     """What costs took: by the policy played for free where that was done, else by the money before costs."""
     free = next((point for point in evidence.costs if point.multiple == 0), None) if evidence else None
     if free is not None:
-        return f"Without any costs the same agent returns {percent(free.total_return)}."
+        return (
+            f"Without any costs the same agent, which may then trade otherwise, returns "
+            f"{percent(free.total_return)}."
+        )
     gross, currency = result.metrics["gross_pnl"], result.market.contract.currency
     verb = "made" if gross >= 0 else "lost"
     return f"Before costs its trades {verb} {money(abs(gross), currency)}."
@@ -122,9 +126,9 @@ def _tries(evidence: Evidence | None) -> str:
 
 
 def _ruin(result: "EvaluationResult") -> tuple[str, ...]:
-    """The account that fell to its floor; not looked for where windows were joined into one curve."""
+    """The account that fell to its floor, of one window where several were joined."""
     floor = result.config.capital_floor * result.config.initial_cash
-    if result.config.horizon is not None or result.equity.min() > floor:
+    if not (result.trades["reason"] == ExitReason.FLOOR.name.lower()).any():
         return ()
     return (
         f"The account fell to its floor of {money(floor, result.market.contract.currency)} and was closed.",

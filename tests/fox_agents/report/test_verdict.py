@@ -1,5 +1,7 @@
 """The verdict says in one line what was made, after which costs, and how sure that is."""
 
+import math
+
 import pytest
 from report_cases import costs, evidence, result
 
@@ -14,7 +16,8 @@ def test_a_loss_that_is_no_bad_luck() -> None:
     assert verdict.tone == "loss"
     assert verdict.headline == "bdq LOST 4.2% after 12,345 USD of costs"
     assert verdict.confidence == "Very likely no edge"
-    assert verdict.details[0] == "Without any costs the same agent returns +0.80%."
+    free = "Without any costs the same agent, which may then trade otherwise, returns +0.80%."
+    assert verdict.details[0] == free
     assert verdict.details[1].startswith("Sharpe ratio -1.25, 95% interval -2.10 to -0.40")
 
 
@@ -76,9 +79,18 @@ def test_a_result_of_exactly_nothing() -> None:
 
 
 def test_a_ruined_account_is_named() -> None:
-    ruined = judge(result([-0.3, -0.3], [-500.0]))
-    assert ruined.details[0] == "The account fell to its floor of 50,000 USD and was closed."
-    assert "floor" not in " ".join(judge(LOSING).details)
+    played, floored = (result([-0.3, -0.3], [-500.0], reason=reason) for reason in ("agent", "floor"))
+    assert judge(floored).details[0] == "The account fell to its floor of 50,000 USD and was closed."
+    # Joined windows may compound to less than the floor of any one account.
+    assert "floor" not in " ".join([*judge(LOSING).details, *judge(played).details])
+
+
+@pytest.mark.parametrize("made", [0.0, math.nan])
+def test_what_made_nothing_is_no_edge(made: float) -> None:
+    idle = result([0.01, -0.01], [1.0])
+    idle.metrics["total_return"] = made
+    verdict = judge(idle, evidence(0.2, 1.0))
+    assert verdict.tone == "unclear" and verdict.confidence.startswith("No edge shown")
 
 
 def test_small_returns_keep_two_digits() -> None:
