@@ -16,6 +16,7 @@ from fox_agents.config import RunConfig
 from fox_agents.evaluation import evaluate
 from fox_agents.evidence import CostPoint, Evidence, FoldRow
 from fox_agents.jobs import write_result
+from fox_agents.lock import run_lock
 from fox_agents.registry import make
 from fox_agents.report import write_report
 from fox_agents.results import EvaluationResult, joined, load_result, save_result
@@ -40,7 +41,8 @@ METRICS = "metrics.json"
 REMARK = (
     "Out of sample: in every fold the checkpoint was chosen on the validation window alone and played once in the "
     "test window that follows, with a fresh account; the curve joins those windows. The line 'or flat' stays out of "
-    "the market in the folds whose validation was not above zero with 95 % confidence."
+    "the market in the folds whose validation was not above zero with 95 % confidence. Returns compound from window to "
+    "window; money figures are sums over the windows' accounts, each begun anew."
 )
 
 
@@ -110,32 +112,49 @@ def train_folds(
     console = console or Console(quiet=True)
     market = load_market(config.data)
     folds = folds_of(market, config)
-    names = periods(market.bars.ts, [fold.test for fold in folds])
     finished: list[FoldResult] = []
-    for fold, name in zip(folds, names, strict=True):
-        console.print(f"fold {fold.number + 1} of {len(folds)}: tested on {name}", highlight=False)
-        place = directory / f"fold-{fold.number}"
-        own = dataclasses.replace(config, folds=dataclasses.replace(config.folds, number=fold.number))
-        if not (place / "config.toml").exists():
-            new_run(place, own)
-        if not (place / METRICS).exists():
-            outcome = train(
-                own,
-                place,
-                backend=backend,
-                resume=True,
-                time_limit=None if time_limit is None else time_limit / len(folds),
-                console=console,
-                market=market,
-            )
-            if outcome.interrupted:
+    names = periods(market.bars.ts, [fold.test for fold in folds])
+    with run_lock(directory):
+        for fold, name in zip(folds, names, strict=True):
+            console.print(f"fold {fold.number + 1} of {len(folds)}: tested on {name}", highlight=False)
+            place = directory / f"fold-{fold.number}"
+            own = dataclasses.replace(config, folds=dataclasses.replace(config.folds, number=fold.number))
+            if not (place / "config.toml").exists():
+                new_run(place, own)
+            limit = None if time_limit is None else time_limit / len(folds)
+            try:
+                if not (place / METRICS).exists() and _trained(own, place, backend, limit, console, market):
+                    return WalkForwardOutcome(directory, finished, True, [], {}, [])
+                finished.append(_tested(fold, place, market, config, backend))
+            except KeyboardInterrupt:  # between two writes: whatever was begun is done again
                 return WalkForwardOutcome(directory, finished, True, [], {}, [])
-        finished.append(_tested(fold, place, market, config))
-    return _conclude(directory, finished, market)
+        return _conclude(directory, finished, market)
 
 
-def _tested(fold: Fold, place: Path, market: Market, config: RunConfig) -> FoldResult:
+def _trained(
+    config: RunConfig,
+    place: Path,
+    backend: str,
+    time_limit: float | None,
+    console: Console,
+    market: Market,
+) -> bool:
+    """Train one fold, or go on; whether it was interrupted."""
+    outcome = train(
+        config,
+        place,
+        backend=backend,
+        resume=True,
+        time_limit=time_limit,
+        console=console,
+        market=market,
+    )
+    return outcome.interrupted
+
+
+def _tested(fold: Fold, place: Path, market: Market, config: RunConfig, backend: str) -> FoldResult:
     """The fold with its results on the test window, played now unless they are there already."""
+    backend = "cpu" if backend == "cpu" else "auto"  # a rule is slow on a GPU
     window = fold.markets(market).test
     loaded: list[Agent] = []
 
@@ -151,7 +170,8 @@ def _tested(fold: Fold, place: Path, market: Market, config: RunConfig) -> FoldR
         name: str, player: Callable[[], Agent], on: Market, other: EnvConfig | None = None
     ) -> EvaluationResult:
         if not is_checkpoint(place / "test" / name):
-            found = evaluate(player(), on, other or rules(), other_rules=other is not None)
+            played, known = player(), other or rules()
+            found = evaluate(played, on, known, backend=backend, other_rules=other is not None)
             save_result(place / "test" / name, found)
         return load_result(place / "test" / name, on)
 
@@ -162,7 +182,7 @@ def _tested(fold: Fold, place: Path, market: Market, config: RunConfig) -> FoldR
     repriced = {}
     for multiple in config.train.cost_multiples:
         priced, options = with_costs(window, test[learner].config, multiple)
-        repriced[multiple] = kept(f"{learner}-costs-{multiple:g}", agent, priced, options)
+        repriced[multiple] = kept(f"{learner}-costs-{multiple!r}", agent, priced, options)
     selected = json.loads((place / METRICS).read_text(encoding="utf-8"))["selected"]
     return FoldResult(fold, place, selected, test, repriced)
 
@@ -175,8 +195,8 @@ def _conclude(directory: Path, folds: list[FoldResult], market: Market) -> WalkF
     for multiple in folds[0].repriced:
         whole = joined([fold.repriced[multiple] for fold in folds], first.market).metrics
         points.append(CostPoint(multiple, whole["total_return"], whole["sharpe"], whole["costs"]))
-    found = {result.agent: evidence(result) for result in results}
-    found[first.agent] = evidence(first, costs=costs_around(first, points))
+    found = {first.agent: evidence(first, costs=costs_around(first, points))}
+    found |= {result.agent: evidence(result) for result in results[1:]}
     outcome = WalkForwardOutcome(directory, folds, False, results, found, _rows(folds, market))
     shown = [first, chosen, *(result for result in results if result.agent == "buy_and_hold")]
     write_report(directory / "report.html", shown, [REMARK], evidence=found, folds=outcome.rows)

@@ -19,6 +19,7 @@ from fox_agents.training import (
     load_run,
     new_run,
     selection_rule,
+    split_market,
     summary,
     train,
 )
@@ -129,6 +130,8 @@ def _new(options: Options, presets: Path, rules: Path | None) -> tuple[RunConfig
     market = load_market(config.data)  # a mistake must not use up the run directory
     if config.folds.count:
         folds_of(market, config)
+    else:
+        split_market(market, config)
     make(name, config=config.agent)
     for rule in config.train.baselines:
         if agent_class(rule).learns:
