@@ -112,7 +112,8 @@ def run_comparison(
     """
 
     def described(result: dict[str, Any]) -> str:
-        return "return {total_return:+.2%}, Sharpe {sharpe:.2f}".format(**result["metrics"])
+        made, sharpe = (result["metrics"][name] for name in ("total_return", "sharpe"))
+        return f"return {made:+.2%}, Sharpe {'-' if sharpe is None else format(sharpe, '.2f')}"
 
     found = list(run_jobs(jobs_of(comparison, folder), parallel, described, say))
     markets, agents = list(comparison.markets), list(comparison.configs)

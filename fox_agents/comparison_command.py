@@ -9,17 +9,19 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from fox_agents import cli, registry
-from fox_agents.comparison import Comparison, file_name, jobs_of, run_comparison
+from fox_agents.comparison import Comparison, file_name, run_comparison
 from fox_agents.comparison_table import MARKETS, OVERALL, markdown, market_rows, overall_rows, terminal
 from fox_agents.config import AGENTS, DataConfig, RunConfig, build, nearest
 from fox_agents.evidence import Interval
 from fox_agents.jobs import write_result
+from fox_agents.lock import run_lock
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import folds_of, load_market
 from fox_env.errors import ConfigError
 
 __all__ = ["Report", "comparison_of", "lengths", "run"]
 
+_ENDINGS = {".arrow", ".csv", ".dbn", ".feather", ".gz", ".parquet", ".txt", ".zip", ".zst"}
 _EPOCHS = 4  # of every fold's learning, each a checkpoint to choose from
 
 
@@ -172,7 +174,9 @@ def _markets(
     markets: dict[str, DataConfig] = {}
     for file in files:
         path = cli.path_of(file, "--data").resolve()
-        label = path.name.partition(".")[0]
+        label = path.name
+        while Path(label).suffix in _ENDINGS:
+            label = Path(label).stem
         if file_name(label) in taken:
             raise ConfigError(
                 f"two markets would be called {label}, one of them --data {file}; rename that file"
@@ -188,8 +192,10 @@ def run(comparison: Comparison, folder: Path, parallel: int, console: Console) -
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    results = run_comparison(comparison, folder / "runs", parallel, say)
-    missing = len(jobs_of(comparison, folder / "runs")) - len(results)
+    folder.mkdir(parents=True, exist_ok=True)
+    with run_lock(folder):
+        results = run_comparison(comparison, folder / "runs", parallel, say)
+    missing = len(comparison.specs()) - len(results)
     rows = market_rows(results)
     overall = overall_rows(rows)
     console.print(terminal(rows, MARKETS, "Out of sample, net of costs"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from fox_agents.checkpoint import read_arrays
@@ -134,8 +135,12 @@ def terminal(rows: Sequence[Row], columns: Sequence[tuple[str, str]], title: str
         text = name in ("market", "budget", "agent")
         table.add_column(heading, justify="left" if text else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(cell(name, row[name]) for name, _ in columns))
+        table.add_row(*(escape(cell(name, row[name])) for name, _ in columns))
     return table
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def markdown(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> str:
@@ -143,6 +148,6 @@ def markdown(rows: Sequence[Row], columns: Sequence[tuple[str, str]]) -> str:
     lines = [
         "| " + " | ".join(heading for _, heading in columns) + " |",
         "|" + "---|" * len(columns),
-        *("| " + " | ".join(cell(name, row[name]) for name, _ in columns) + " |" for row in rows),
+        *("| " + " | ".join(_escaped(cell(name, row[name])) for name, _ in columns) + " |" for row in rows),
     ]
     return "\n".join(lines) + "\n"
