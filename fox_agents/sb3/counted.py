@@ -15,9 +15,9 @@ from fox_env.adapters.sb3 import FoxVecEnv
 __all__ = ["CountedVecEnv", "shown"]
 
 
-def shown(observation: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def shown(observation: Any) -> npt.NDArray[np.float32]:
     """Observations (..., 128) as a network gets them: a copy with 0 in the entries that none is shown."""
-    copied = observation.copy()
+    copied: npt.NDArray[np.float32] = np.array(observation)
     copied[..., COUNTERS] = 0.0
     return copied
 
