@@ -172,7 +172,10 @@ class Sb3Agent:
     def _iterate_or_fault(self) -> None:
         try:
             self._iterate()
-        except ValueError:  # of a distribution whose parameters are not finite
+        except (
+            ValueError,
+            RuntimeError,
+        ):  # of a distribution that is not finite, with and without torch's own checks
             self._require_finite()
             raise
         finally:

@@ -48,7 +48,15 @@ def test_a_run_leaves_what_the_branching_agent_leaves(
     [directory] = (tmp_path / "runs").iterdir()
     assert directory.name.startswith(f"{algo}-20")
     found = {path.name for path in directory.iterdir()} - {".lock"}
-    assert found == {"config.toml", "checkpoints", "tb", "health.jsonl", "metrics.json", "report.html"}
+    assert found == {
+        "config.toml",
+        "checkpoints",
+        "tb",
+        "health.jsonl",
+        "trials.jsonl",
+        "metrics.json",
+        "report.html",
+    }
     config = load_run_config(directory / "config.toml")
     assert (config.train.algorithm, config.agent.seed, config.env.counterfactual) == (algo, 3, False)
     curves = tags(directory)
