@@ -3,14 +3,17 @@
 Source: Bellemare, Dabney and Munos, "A Distributional Perspective on Reinforcement Learning" (2017).
 """
 
+from importlib.util import find_spec
+
 import torch
 from torch import Tensor
 
-from fox_agents.dqn.graphs import materialised
+_HAS_TRITON = find_spec("triton") is not None  # comes with torch for CUDA on Linux
+if _HAS_TRITON:
+    from fox_agents.dqn.projection_kernel import project_rows
 
 __all__ = ["cross_entropy", "project", "support", "support_atoms"]
 
-_WRITTEN_OUT = 128  # most atoms whose sum is written out for the compiler
 _ROWS = 4096  # distributions projected at once: two buffers of 43 MB at 51 atoms
 
 
@@ -77,13 +80,15 @@ def project(
     """
     onto = support if onto is None else onto
     shifted = reward[..., None] + discount[..., None] * support
-    if torch.compiler.is_compiling() and support.shape[-1] <= _WRITTEN_OUT:
-        return _project_joined(probabilities, shifted, onto)
     shapes = (tensor.shape[:-1] for tensor in (shifted, probabilities, onto))
     leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-    rows = (torch.split(_as_rows(tensor, leading), _ROWS) for tensor in (probabilities, shifted, onto))
-    parts = [_project_rows(*part) for part in zip(*rows, strict=True)]
-    return torch.cat(parts).view(*leading, onto.shape[-1])
+    rows = [_as_rows(tensor, leading) for tensor in (probabilities, shifted, onto)]
+    if _HAS_TRITON and shifted.is_cuda and shifted.dtype == torch.float32:
+        projected = project_rows(*(tensor.contiguous() for tensor in rows))
+    else:
+        parts = zip(*(torch.split(tensor, _ROWS) for tensor in rows), strict=True)
+        projected = torch.cat([_project_rows(*part) for part in parts])
+    return projected.view(*leading, onto.shape[-1])
 
 
 def _as_rows(tensor: Tensor, leading: torch.Size) -> Tensor:
@@ -93,24 +98,6 @@ def _as_rows(tensor: Tensor, leading: torch.Size) -> Tensor:
 def _project_rows(probabilities: Tensor, x: Tensor, onto: Tensor) -> Tensor:
     """`project` of (rows, atoms) probabilities at places ``x`` (rows, atoms) onto (rows, target atoms)."""
     return torch.bmm(probabilities[:, None, :], _shares(x, onto))[:, 0, :]
-
-
-def _project_joined(probabilities: Tensor, shifted: Tensor, onto: Tensor) -> Tensor:
-    """`project` for the compiler, which joins all of it into one kernel that keeps no share in memory.
-
-    The sum over the atoms is written out: a thread then owns a target atom and adds up what each atom gives it,
-    where a compiled sum would let threads exchange partial sums for every target atom (measured: 70 to 130 us for 4096
-    rows of 51 atoms on an H200, a fifth to a third of an update).
-    """
-    before, after, rise, fall = _neighbours(onto)
-    parts = before, after, 1.0 / rise, 1.0 / fall
-    before, after, rising, falling = (materialised(part) for part in parts)
-    x = materialised(torch.minimum(torch.maximum(shifted, onto[..., :1]), onto[..., -1:]))
-    weights, total = materialised(probabilities), torch.zeros_like(x[..., :1])
-    for place, weight in zip(torch.split(x, 1, dim=-1), torch.split(weights, 1, dim=-1), strict=True):
-        share = torch.minimum((place - before) * rising, (after - place) * falling)
-        total = total + weight * share.clamp(min=0.0)
-    return total
 
 
 def _neighbours(onto: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -127,3 +127,20 @@ def test_cross_entropy_of_extreme_logits_is_finite_and_has_a_gradient(
     assert loss.item() == pytest.approx(expected)
     assert logits.grad is not None
     torch.testing.assert_close(logits.grad.float(), torch.tensor([1.0, -1.0, 0.0]))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("atoms", "targets"), [(51, 51), (5, 2), (2, 70)])
+def test_a_gpu_projects_as_a_cpu_does(atoms: int, targets: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    source = torch.linspace(-2.0, 3.0, atoms)
+    onto = torch.stack([torch.linspace(-1.5, 2.0, targets), torch.linspace(-0.1, 0.3, targets) ** 3])
+    probabilities = torch.softmax(4.0 * torch.randn(77, 2, atoms, generator=generator), dim=-1)
+    reward, discount = torch.randn(77, 2, generator=generator), torch.rand(77, 2, generator=generator)
+    discount[:9] = 0.0
+    reward[:4] = onto[:, -1]  # exactly on an atom
+    arguments = probabilities, reward, discount, source, onto
+    got = project(*(tensor.cuda() for tensor in arguments))
+    torch.testing.assert_close(got.cpu(), project(*arguments), atol=1e-6, rtol=1e-5)
+    assert torch.equal(got, project(*(tensor.cuda() for tensor in arguments)))
