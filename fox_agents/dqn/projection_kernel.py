@@ -71,8 +71,8 @@ def _project(
     before = tl.load(onto + at - 1, mask=there & (target > 0), other=0.0)
     after = tl.load(onto + at + 1, mask=there & (target < TARGETS - 1), other=0.0)
     # Nothing lies beyond an end, whose share is bounded from its other side only.
-    rise = tl.where(target > 0, atom - before, float("inf"))
-    fall = tl.where(target < TARGETS - 1, after - atom, float("inf"))
+    rise = tl.where(target > 0, 1.0 / (atom - before), 0.0)
+    fall = tl.where(target < TARGETS - 1, 1.0 / (after - atom), 0.0)
     total = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
     for i in range(ATOMS):
         place = tl.load(places + row * ATOMS + i, mask=inside, other=0.0)
@@ -80,6 +80,6 @@ def _project(
         weight = tl.load(probabilities + row * ATOMS + i, mask=inside, other=0.0)
         # The distance to this atom over the gap on the side where the place is.
         apart = place - atom
-        share = 1.0 - tl.where(apart < 0.0, -apart / rise, apart / fall)
+        share = 1.0 - tl.maximum(apart * fall, -apart * rise)
         total += weight * tl.maximum(share, 0.0)
     tl.store(projected + at, total, mask=there)
