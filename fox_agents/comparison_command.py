@@ -14,7 +14,7 @@ from fox_agents.comparison_table import MARKETS, OVERALL, markdown, market_rows,
 from fox_agents.config import AGENTS, DataConfig, RunConfig, build, nearest
 from fox_agents.evidence import Interval
 from fox_agents.jobs import write_result
-from fox_agents.lock import run_lock
+from fox_agents.lock import require_own, run_lock
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import folds_of, load_market
 from fox_env.errors import ConfigError
@@ -187,11 +187,15 @@ def _markets(
 
 
 def run(comparison: Comparison, folder: Path, parallel: int, console: Console) -> Report:
-    """Run what has no result yet in ``folder``, print the tables, and write comparison.md and comparison.json."""
+    """Run what has no result yet in ``folder``, print the tables, and write comparison.md and comparison.json.
+
+    ConfigError where ``folder`` holds something else than a comparison.
+    """
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    require_own(folder, "runs/*.spec.json", ["runs"], "--out")
     folder.mkdir(parents=True, exist_ok=True)
     with run_lock(folder):
         results = run_comparison(comparison, folder / "runs", parallel, say)

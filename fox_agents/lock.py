@@ -1,14 +1,15 @@
-"""A lock on a run directory: one process at a time works in it."""
+"""Who may work in a directory: one process at a time, and none in a directory of something else."""
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 
 from fox_env.errors import ConfigError
 
-__all__ = ["run_lock"]
+__all__ = ["require_own", "run_lock"]
 
 _NAME = ".lock"
 
@@ -32,6 +33,34 @@ def run_lock(directory: Path) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)  # while it is held: nobody can have locked this file
         os.close(handle)
+
+
+def require_own(directory: Path, mark: str, beginnings: Sequence[str], option: str) -> None:
+    """Refuse a directory that holds something else than what is to be written there; an absent one holds nothing.
+
+    Parameters
+    ----------
+    directory : Path
+        Of a run or a comparison, perhaps a new one.
+    mark : str
+        Pattern, relative to `directory`, of a file by which it is known to be one already, whatever else lies in it.
+    beginnings : Sequence[str]
+        Patterns of the names that a process ended before it wrote the mark may have left.
+    option : str
+        Where the user gave the directory.
+
+    Raises
+    ------
+    ConfigError
+        Naming the first foreign entry.
+    """
+    if not directory.is_dir() or any(directory.glob(mark)):
+        return
+    for name in sorted(path.name for path in directory.iterdir()):
+        if not any(fnmatch(name, pattern) for pattern in (_NAME, *beginnings)):
+            raise ConfigError(
+                f"{directory} holds {name} and was not begun by Fox; give {option} a new or empty directory"
+            )
 
 
 def _acquire(path: Path) -> int:

@@ -27,7 +27,7 @@ from fox_agents.evaluation import EvaluationResult, evaluate
 from fox_agents.evidence import CostPoint, Evidence
 from fox_agents.faults import TrainingFault
 from fox_agents.jobs import write_result
-from fox_agents.lock import run_lock
+from fox_agents.lock import require_own, run_lock
 from fox_agents.registry import agent_class, load, make
 from fox_agents.report import equity_image, write_report
 from fox_agents.run_log import RunLog
@@ -107,10 +107,12 @@ def split_market(market: Market, config: RunConfig) -> tuple[Market, Market]:
 
 
 def new_run(directory: Path, config: RunConfig) -> None:
-    """Make a run directory and write the resolved configuration; ConfigError if it already holds a run."""
+    """Make a run directory and write the resolved configuration; ConfigError if it holds a run or anything else."""
     path = directory / "config.toml"
+    unfinished = ".config.toml.tmp-"
+    require_own(directory, path.name, [f"{unfinished}*"], "--logdir")
     directory.mkdir(parents=True, exist_ok=True)
-    temporary = directory / f".config.toml.tmp-{os.getpid()}"
+    temporary = directory / f"{unfinished}{os.getpid()}"
     temporary.write_text(to_toml(config.to_dict()), encoding="utf-8")
     try:
         os.link(temporary, path)  # whole or not at all, and fails when two runs race for one name

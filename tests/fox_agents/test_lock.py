@@ -1,4 +1,4 @@
-"""The lock of a run directory: one process at a time, and a killed one leaves nothing locked."""
+"""Who may work in a directory: one process at a time, a killed one locks nothing, and no directory of others."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fox_agents.lock import run_lock
+from fox_agents.lock import require_own, run_lock
 from fox_env.errors import ConfigError
 
 HOLDER = """
@@ -65,3 +65,22 @@ def test_a_failure_inside_gives_the_directory_back(tmp_path: Path) -> None:
         raise OSError("disk full")
     with run_lock(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("names", [[], [".lock"], ["begun-1"], ["mark", "notes.txt"]])
+def test_an_absent_an_empty_and_an_own_directory_may_be_written_to(names: list[str], tmp_path: Path) -> None:
+    require_own(tmp_path / "absent", "mark", ["begun-*"], "--logdir")
+    for name in names:
+        (tmp_path / name).touch()
+    require_own(tmp_path, "mark", ["begun-*"], "--logdir")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "mark.old"])
+def test_a_directory_of_something_else_is_refused(name: str, tmp_path: Path) -> None:
+    for each in (name, "begun-1", ".lock"):
+        (tmp_path / each).touch()
+    with pytest.raises(ConfigError) as caught:
+        require_own(tmp_path, "mark", ["begun-*"], "--logdir")
+    assert str(caught.value) == (
+        f"{tmp_path} holds {name} and was not begun by Fox; give --logdir a new or empty directory"
+    )

@@ -276,6 +276,15 @@ def test_a_run_directory_is_never_mixed(tmp_path: Path, finished: tuple[Path, tr
     assert load_run(tmp_path / "r") == config()
     with pytest.raises(ConfigError, match="no run in"):
         load_run(tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("of someone else")
+    with pytest.raises(ConfigError, match=r"holds notes\.txt .* give --logdir a new or empty directory"):
+        new_run(tmp_path / "other", config())
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / ".config.toml.tmp-1").touch()  # of a process that was killed while it wrote
+    new_run(tmp_path / "cut", config())
+    assert load_run(tmp_path / "cut") == config()
     with pytest.raises(CheckpointError, match="no checkpoint yet; go on with --resume"):
         load_best(tmp_path / "r")
     with pytest.raises(CheckpointError, match="no run and no checkpoint in"):

@@ -105,6 +105,17 @@ def test_a_mistake_is_one_line_and_code_2(
     assert done.stderr.count("\n") == 1 and done.stdout == "" and not out.exists()
 
 
+def test_a_comparison_is_not_mixed_with_files_of_others(tmp_path: Path, here: Script) -> None:
+    (tmp_path / "runs" / "one").mkdir(parents=True)  # as the folder that training writes to
+    (tmp_path / "notes.txt").touch()
+    done = here("compare.py", "--agents=flat", *SMALL, f"--out={tmp_path}")
+    words = (
+        f"error: {tmp_path} holds notes.txt and was not begun by Fox; give --out a new or empty directory\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "runs"]
+
+
 def test_without_a_market_there_is_nothing_to_compare_on(tmp_path: Path, here: Script) -> None:
     done = here("compare.py", "--agents=flat", f"--out={tmp_path / 'out'}")
     assert done.returncode == 2 and "give --data FILE or --synthetic NAME" in done.stderr

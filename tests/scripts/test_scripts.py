@@ -225,3 +225,16 @@ def test_a_mistake_in_the_data_does_not_use_up_the_run_directory(tmp_path: Path,
         "train_dqn.py", "--preset=smoke", f"--data={tmp_path / 'missing.csv'}", f"--logdir={directory}"
     )
     assert wrong.returncode == 2 and "missing.csv" in wrong.stderr and not directory.exists()
+
+
+@pytest.mark.parametrize(
+    "more", [["train_dqn.py"], ["train_dqn.py", "--folds=2"], ["train_sb3.py", "--algo=ppo"]]
+)
+def test_a_run_is_not_mixed_with_files_of_others(more: list[str], tmp_path: Path, here: Script) -> None:
+    (tmp_path / "notes.txt").touch()
+    name, *options = more
+    settings = ["--preset=smoke", "--synthetic=regimes:seed=0,sessions=4", "--set=data.embargo=20"]
+    done = here(name, *options, *settings, f"--logdir={tmp_path}")
+    assert done.returncode == 2 and f"{tmp_path} holds notes.txt" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
