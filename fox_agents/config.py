@@ -273,8 +273,17 @@ def _read(path: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {path}; give a preset's name or a TOML file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error}; write a section as [agent] and below it, each key once, lines such as "
+            'lr = 1e-4 or precision = "tf32", with words in quotes'
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: {error}; save it as UTF-8 text") from None
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}; give a TOML file that may be read"
+        ) from None
 
 
 def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

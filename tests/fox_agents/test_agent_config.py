@@ -87,6 +87,31 @@ def test_wrong_types_in_a_file_are_refused(text: str, tmp_path: Path) -> None:
         load_run_config(tmp_path / "c.toml")
 
 
+@pytest.mark.parametrize(
+    ("content", "place", "mend"),
+    [
+        (b"[agent]\nlr = fast\n", "at line 2, column 6", "words in quotes"),
+        (b"[agent]\nlr = 1\nlr = 2\n", "at line 3, column 7", "each key once"),
+        (b"[agent\nlr = 1\n", "at line 1, column 7", r"a section as \[agent\]"),
+        (b"[agent]\nlr\n", "at line 2, column 3", "such as lr = 1e-4"),
+        (b"[agent]\n# \xff\n", "in position 10", "save it as UTF-8"),
+    ],
+)
+def test_what_is_no_toml_is_named_by_place_and_mend(
+    content: bytes, place: str, mend: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"cannot read {path}: .*{place}.*; .*{mend}") as caught:
+        load_run_config(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_configuration_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"cannot read {tmp_path}: Is a directory; give a TOML file"):
+        load_run_config(tmp_path)
+
+
 def test_an_override_beats_the_file_which_beats_the_default(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[agent]\nlr = 0.1\nhidden = 64\n")
     config = load_run_config(tmp_path / "c.toml", ["agent.lr=0.2"])
