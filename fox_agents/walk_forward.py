@@ -1,19 +1,24 @@
 """Walk-forward folds: train, validation and test windows that move through the bars in order of time."""
 
 import itertools
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from fox_agents.stats.bootstrap import LEAST_BARS
 from fox_env import Market
 from fox_env.errors import ConfigError
 
 __all__ = ["Fold", "FoldMarkets", "WalkForward", "periods"]
+
+_log = logging.getLogger(__name__)
 
 Size = int | timedelta
 Rows = tuple[int, int]
@@ -108,6 +113,9 @@ class WalkForward:
     def split(self, market: Market | int) -> list[Fold]:
         """The folds, in order of time.
 
+        Warns, once in a process, of test windows of less than 30 bars: below so many returns the bootstrap gives no
+        interval (`fox_agents.stats.bootstrap.LEAST_BARS`), and a fold's figures cannot be told from chance.
+
         Parameters
         ----------
         market : Market or int
@@ -129,6 +137,7 @@ class WalkForward:
             validation = edges.back(test[0], between)
             train = begin if self.anchored else edges.back(validation, length)
             folds.append(self._fold(number, (train, validation), (validation, test[0]), test))
+        _warn_of_short(folds)
         return folds
 
     def _tests(self, edges: "_Edges") -> list[Rows]:
@@ -159,6 +168,21 @@ class WalkForward:
             (validation[0], stops.get("validation", validation[1])),
             test,
         )
+
+
+def _warn_of_short(folds: Sequence[Fold]) -> None:
+    """Log a warning of the shortest test window, where it is too short for an interval."""
+    bars, number = min((fold.test[1] - fold.test[0], fold.number) for fold in folds)
+    if bars < LEAST_BARS:
+        _warn(
+            f"WalkForward: the test window of fold {number} has {bars} bars, and with fewer than {LEAST_BARS} its "
+            "figures cannot be told from chance; use fewer folds, larger test windows or more bars"
+        )
+
+
+@cache
+def _warn(sentence: str) -> None:
+    _log.warning("%s", sentence)
 
 
 class _Edges:

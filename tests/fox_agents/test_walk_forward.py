@@ -1,5 +1,6 @@
 """Walk-forward windows: where folds begin and end, what they may see, and what is refused."""
 
+import logging
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fox_agents import walk_forward
+from fox_agents.stats.bootstrap import LEAST_BARS, bootstrap_intervals
 from fox_agents.walk_forward import Fold, WalkForward, periods
 from fox_env import synthetic
 from fox_env.errors import ConfigError
@@ -114,6 +117,29 @@ def test_what_cannot_be_cut_is_refused(options: dict[str, Any], bars: int, messa
 def test_a_study_in_time_that_is_too_long_is_refused() -> None:
     with pytest.raises(ConfigError, match="reach back beyond the first"):
         WalkForward(2, train=timedelta(days=300), test=timedelta(days=2)).split(MARKET)
+
+
+def test_test_windows_that_are_too_short_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The shortest of them is named; known answers: 29 bars, and the later 50 of 100 cut into 17, 16, 17."""
+    walk_forward._warn.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            WalkForward(2, train=60, test=29).split(1_003)
+            WalkForward(3).split(100)
+    assert [record.name for record in caplog.records] == ["fox_agents.walk_forward"] * 2
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "test window of fold 0 has 29 bars" in first and "fewer than 30" in first
+    assert "use fewer folds, larger test windows or more bars" in first
+    assert "test window of fold 1 has 16 bars" in second
+
+
+def test_no_test_window_that_has_an_interval_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    returns = np.random.default_rng(0).normal(size=LEAST_BARS)
+    assert np.isfinite(bootstrap_intervals(returns, 252.0)["sharpe"].low)
+    assert np.isnan(bootstrap_intervals(returns[1:], 252.0)["sharpe"].low)
+    with caplog.at_level(logging.WARNING):
+        WalkForward(2, train=60, test=LEAST_BARS).split(1_005)
+    assert caplog.text == ""
 
 
 def test_periods_are_named_by_their_days() -> None:
