@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fox_agents.rules import RuleConfig, _Rule
+from fox_agents.rules import Rule, RuleConfig
 from fox_env import Market, _layout
 from fox_env._layout import Direction, Magnitude, Observation, OrderType, Portfolio, Urgency
 from fox_env.errors import ConfigError
@@ -23,7 +23,7 @@ _SIGNAL = int(Observation.ORDER_FLOW)
 _POSITION = int(Observation.PORTFOLIO + Portfolio.POSITION)
 
 
-class Oracle(_Rule):
+class Oracle(Rule):
     """Plays the optimal policy of a ``signal`` market, and on any other market the plan of someone who knows its bars.
 
     On ``signal`` it is an honest policy: it reads s_t from the observation and knows the generator's parameters, and

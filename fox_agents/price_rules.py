@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fox_agents.ranges import MOST_STEPS, require, require_between
-from fox_agents.rules import RuleConfig, _Rule
+from fox_agents.rules import Rule, RuleConfig
 from fox_env import Market
 from fox_env._layout import Direction, Magnitude, Observation, OrderType, Portfolio, Urgency
 from fox_env.errors import ConfigError
@@ -56,7 +56,7 @@ class MeanReversionConfig(RuleConfig):
         require(ok, "agent.exit", self.exit, f"from 0 to less than agent.entry = {self.entry}")
 
 
-class _PriceRule(_Rule):
+class _PriceRule(Rule):
     """A rule of one number a bar, computed once for the market that is played."""
 
     def __init__(self, env: Any = None, config: RuleConfig | Mapping[str, Any] | None = None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fox_agents.oracle import _actions
-from fox_agents.rules import _Rule
+from fox_agents.rules import Rule
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market, _layout, synthetic
 from fox_env._layout import Observation, OrderType, Portfolio
 from fox_env.errors import ConfigError
@@ -199,7 +199,7 @@ def contract_cost(market: Market, config: EnvConfig) -> float:
     return float(money[0, 0]) / config.lot
 
 
-class RuleAgent(_Rule):
+class RuleAgent(Rule):
     """Plays a planted rule through the physics, reading the true score of the bar: a check of the scores.
 
     Parameters

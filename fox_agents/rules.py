@@ -14,7 +14,7 @@ from fox_agents.config import build
 from fox_env import _layout
 from fox_env._layout import Direction, Magnitude, OrderType, Urgency
 
-__all__ = ["BuyAndHold", "Flat", "Random", "RuleConfig"]
+__all__ = ["BuyAndHold", "Flat", "Random", "Rule", "RuleConfig"]
 
 Actions = npt.NDArray[np.int64]
 
@@ -27,8 +27,18 @@ class RuleConfig:
     """Seed of the random choices."""
 
 
-class _Rule:
-    """What the rules share: nothing is learned, and a checkpoint holds the options only."""
+class Rule:
+    """What rules share: nothing is learned, and a checkpoint holds the options only.
+
+    One of your own sets `name`, and `config_class` where it has options, and defines `act`.
+
+    Parameters
+    ----------
+    env : FoxFuturesVectorEnv, optional
+        Environment to be played.
+    config : RuleConfig or mapping, optional
+        Options; the defaults where none are given. ConfigError for one that there is not.
+    """
 
     name: ClassVar[str]
     config_class: ClassVar[type[RuleConfig]] = RuleConfig
@@ -41,6 +51,7 @@ class _Rule:
         self.env_steps = 0
 
     def act(self, obs: npt.NDArray[np.float32], *, deterministic: bool, masks: Any = None) -> Actions:
+        """Actions, int64 (N, 4), for observations (N, 128): see `fox_agents.Agent`."""
         raise NotImplementedError
 
     def learn(self, total_steps: int, callbacks: Sequence[Callback] = ()) -> None:
@@ -61,7 +72,7 @@ class _Rule:
         return cls(env, read_state(Path(directory))["config"])
 
 
-class Flat(_Rule):
+class Flat(Rule):
     """Never holds a position."""
 
     name = "flat"
@@ -71,7 +82,7 @@ class Flat(_Rule):
         return _repeat(len(obs), Direction.FLAT, Magnitude.FULL)
 
 
-class BuyAndHold(_Rule):
+class BuyAndHold(Rule):
     """Buys the full position with market orders and keeps it."""
 
     name = "buy_and_hold"
@@ -81,7 +92,7 @@ class BuyAndHold(_Rule):
         return _repeat(len(obs), Direction.LONG, Magnitude.FULL)
 
 
-class Random(_Rule):
+class Random(Rule):
     """Draws every branch uniformly among its distinct actions."""
 
     name = "random"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import fox_agents
 from fox_agents import registry
-from fox_agents.rules import Flat
+from fox_agents.rules import Flat, Rule, RuleConfig
 from fox_env.errors import ConfigError
 
 OBS = np.zeros((6, 128), np.float32)
@@ -61,6 +62,26 @@ def test_an_unknown_name_gets_the_nearest_one(name: str, hint: str) -> None:
 def test_an_unknown_option_gets_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown key agent\.sed: did you mean 'seed'"):
         fox_agents.make("random", config={"sed": 1})
+
+
+def test_a_rule_of_ones_own_is_a_name_options_and_a_choice(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Options(RuleConfig):
+        direction: int = 1
+
+    class Mine(Rule):
+        name = "mine"
+        config_class = Options
+
+        def act(self, obs: Any, *, deterministic: bool, masks: Any = None) -> Any:
+            return np.tile(np.array([self.config.direction, 2, 0, 1]), (len(obs), 1))
+
+    agent = Mine(config={"direction": 2})
+    assert isinstance(agent, fox_agents.Agent) and not agent.learns
+    agent.save(tmp_path / "c")
+    assert Mine.load(tmp_path / "c").act(OBS, deterministic=True).tolist() == [[2, 2, 0, 1]] * 6
+    with pytest.raises(ConfigError, match=r"unknown key .*drection: did you mean 'direction'"):
+        Mine(config={"drection": 2})
 
 
 def test_third_parties_register_through_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
