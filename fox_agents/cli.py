@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fox_agents.config import AGENTS, RunConfig, load_run_config, nearest
+from fox_agents.config import AGENTS, RunConfig, TrainConfig, load_run_config, nearest
 from fox_agents.sb3.config import SB3_CONFIGS
 from fox_env.errors import ActionError, BackendError, ConfigError, FoxError
 
@@ -199,22 +199,34 @@ def preset_config(
 
     A preset by name is laid over that of the same name in the folder ``rules``, whose section agent does not count.
     """
+    path = _preset_file(preset, presets)
+    below = rules / path.name if rules is not None and not preset.endswith(".toml") else None
+    return load_run_config(path, overrides, rules=below)
+
+
+def _preset_file(preset: str, presets: Path) -> Path:
+    """File of a preset's name in a folder, or the TOML file itself."""
     if preset.endswith(".toml"):
-        return load_run_config(Path(preset), overrides)
+        return Path(preset)
     known = sorted(path.stem for path in presets.glob("*.toml"))
     if preset not in known:
         raise ConfigError(f"unknown preset {preset!r} given to --preset: {nearest(preset, known)}")
-    below = None if rules is None else rules / f"{preset}.toml"
-    return load_run_config(presets / f"{preset}.toml", overrides, rules=below)
+    return presets / f"{preset}.toml"
 
 
 def agent_preset(name: str, preset: str, presets: Path, changes: list[str]) -> RunConfig:
     """Configuration of an agent by name from a preset of the folder ``presets``, with overrides.
 
-    An agent of Stable-Baselines3 takes its settings from the folder ``sb3`` in it; a rule, what is not the agent's.
+    An agent of Stable-Baselines3 takes its settings from the folder ``sb3`` in it. A rule takes what is not a
+    learner's: neither the section agent nor overrides of it, which may ask of the environment what a rule does not.
     """
-    if name in AGENTS:
-        changes = [f"train.algorithm={name}", *changes]
+    if name not in AGENTS:
+        own = [change for change in changes if change.partition(".")[0] != "agent"]
+        own.append(
+            f"train.algorithm={TrainConfig.algorithm}"
+        )  # nothing is trained: its defaults ask for nothing
+        return load_run_config(None, own, rules=_preset_file(preset, presets))
+    changes = [f"train.algorithm={name}", *changes]
     if name in {config.algorithm for config in SB3_CONFIGS}:
         return preset_config(preset, presets / "sb3", changes, rules=presets)
     return preset_config(preset, presets, changes)

@@ -19,6 +19,7 @@ from fox_agents.fold_training import WalkForwardOutcome, tested_market, train_fo
 from fox_agents.jobs import Job, run_jobs, source_digest, write_result
 from fox_agents.registry import make
 from fox_agents.results import EvaluationResult, joined, save_result
+from fox_agents.rule_config import RULES
 from fox_agents.training import folds_of, load_market, new_run, plain_result
 from fox_env.errors import FoxError
 
@@ -34,7 +35,7 @@ class Comparison:
     """What is compared."""
 
     configs: Mapping[str, RunConfig]
-    """By agent, without data and seed; all with the same folds and rules."""
+    """By agent, without data and seed; all with the same folds and rules. A rule's `agent` and `train` are not read."""
     markets: Mapping[str, DataConfig]
     """By label."""
     seeds: int
@@ -70,9 +71,20 @@ class Comparison:
             "budget": budget,
             "seconds": seconds,
             "backend": self.backend,
-            "config": config.to_dict(),
+            "config": _plain(agent, config),
             "code": source_digest(),
         }
+
+
+def _plain(agent: str, config: RunConfig) -> dict[str, Any]:
+    """Sections that the result of an agent depends on: a rule is not trained, and reads its own settings alone."""
+    sections = config.to_dict()
+    played = ("data", "folds", "env", agent)
+    return {
+        name: values
+        for name, values in sections.items()
+        if (name not in RULES if agent in AGENTS else name in played)
+    }
 
 
 def jobs_of(comparison: Comparison, folder: Path) -> list[Job]:
@@ -142,7 +154,7 @@ def run_one(spec: Mapping[str, Any], file: Path) -> None:
         result, chosen = outcome.results[:2]
         learned = _learned(outcome)
     else:
-        result = chosen = _played(spec["agent"], config)
+        result = chosen = _played(spec["agent"], config, spec["seed"])
         learned = {"env_steps": 0.0, "learning_seconds": 0.0, "flat_folds": 0}
     save_result(place / JOINED, result)
     plain = plain_result(result)
@@ -161,11 +173,11 @@ def run_one(spec: Mapping[str, Any], file: Path) -> None:
     )
 
 
-def _played(agent: str, config: RunConfig) -> EvaluationResult:
+def _played(agent: str, config: RunConfig, seed: int) -> EvaluationResult:
     """A rule on the joined test windows, with a fresh account in each, as the agents that learn are tested."""
     market = load_market(config.data)
     folds = folds_of(market, config)
-    player = make(agent, config={"seed": config.agent.seed})
+    player = make(agent, config=config.rule_settings(agent, seed))
     results = [evaluate(player, fold.markets(market).test, config.env) for fold in folds]
     return joined(results, tested_market(folds, market))
 

@@ -15,6 +15,7 @@ from fox_agents.config import AGENTS, DataConfig, RunConfig, build, nearest
 from fox_agents.evidence import Interval
 from fox_agents.jobs import write_result
 from fox_agents.lock import require_own, run_lock
+from fox_agents.rule_config import RULES
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import folds_of, load_market
 from fox_env.errors import ConfigError
@@ -62,7 +63,8 @@ def comparison_of(
     preset : str
         Name of a preset in the folder ``presets``.
     overrides : Sequence[str]
-        ``section.key=value`` for all agents, or ``AGENT:section.key=value``.
+        ``section.key=value`` for all agents, or ``AGENT:section.key=value``; a rule's section, such as ``momentum``,
+        is read by the rule alone.
     folds, seeds, steps, seconds, backend
         As `Comparison` and its configurations have them.
 
@@ -106,16 +108,23 @@ def _names(agents: Sequence[str]) -> list[str]:
 
 
 def _require_common(overrides: Sequence[str], names: Sequence[str]) -> None:
-    """ConfigError for an override of one agent that would have no effect, or give it other bars than the others."""
+    """ConfigError for an override that would have no effect, or give one agent other bars than the others."""
     for text in overrides:
         name, section, _ = _parts(text)
+        played = section if name is None and section in RULES else name
+        if played is not None and played not in names:
+            raise ConfigError(f"--set {text}: {played!r} is none of the --agents: {nearest(played, names)}")
         if name is None:
+            if section == "agent" and not set(names) & set(AGENTS):
+                raise ConfigError(f"--set {text}: none of the --agents learns; leave it out")
             continue
-        if name not in names:
-            raise ConfigError(f"--set {text}: {name!r} is none of the --agents: {nearest(name, names)}")
+        if name in RULES:
+            raise ConfigError(
+                f"--set {text}: the settings of this rule have a section; write {name}.key=value"
+            )
         if name not in AGENTS:
             raise ConfigError(f"--set {text}: {name} is a rule without settings; leave it out")
-        if section in ("data", "folds"):
+        if section in ("data", "folds", *RULES):
             raise ConfigError(
                 f"--set {text}: all agents have the same {section}; leave out {name!r} and the colon"
             )

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from fox_agents.agent_config import LearnerConfig
 from fox_agents.dqn.config import BDQConfig, ReferenceConfig
 from fox_agents.ranges import MOST_STEPS, require, require_between
+from fox_agents.rule_config import RULES, MeanReversionConfig, MomentumConfig
 from fox_agents.sb3.config import SB3_CONFIGS
 from fox_env import EnvConfig
 from fox_env.errors import ConfigError
@@ -154,9 +155,17 @@ class RunConfig:
     env: EnvConfig = field(default_factory=_training_env)
     agent: LearnerConfig = field(default_factory=BDQConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    momentum: MomentumConfig = field(default_factory=MomentumConfig)
+    """Of the rule, wherever it is played."""
+    mean_reversion: MeanReversionConfig = field(default_factory=MeanReversionConfig)
+    """Likewise."""
 
     def __post_init__(self) -> None:
         self.agent.require_counterfactuals(self.env.counterfactual)
+
+    def rule_settings(self, name: str, seed: int) -> dict[str, Any]:
+        """Settings of a rule by name: its section, or the seed of one that has no section."""
+        return dataclasses.asdict(getattr(self, name)) if name in RULES else {"seed": seed}
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Plain nested dictionary of every field."""

@@ -178,7 +178,8 @@ def _tested(fold: Fold, place: Path, market: Market, config: RunConfig, backend:
     learner: str = config.train.algorithm
     test = {learner: kept(learner, agent, window)}
     for name in config.train.baselines:
-        test[name] = kept(name, partial(make, name, config={"seed": config.agent.seed}), window)
+        settings = config.rule_settings(name, config.agent.seed)
+        test[name] = kept(name, partial(make, name, config=settings), window)
     repriced = {}
     for multiple in config.train.cost_multiples:
         priced, options = with_costs(window, test[learner].config, multiple)

@@ -7,59 +7,28 @@ Sources: Moskowitz, Ooi and Pedersen, "Time Series Momentum" (2012): the sign of
 on Bollinger Bands" (2001): 20 bars and two standard deviations, with the way back to the mean as the exit.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fox_agents.ranges import MOST_STEPS, require, require_between
-from fox_agents.rules import Rule, RuleConfig
+from fox_agents.rule_config import MeanReversionConfig, MomentumConfig
+from fox_agents.rules import Rule
 from fox_env import Market
 from fox_env._layout import Direction, Magnitude, Observation, OrderType, Portfolio, Urgency
 from fox_env.errors import ConfigError
 
-__all__ = ["MeanReversion", "MeanReversionConfig", "Momentum", "MomentumConfig"]
+__all__ = ["MeanReversion", "Momentum"]
 
 Float = npt.NDArray[np.float64]
 
 _POSITION = int(Observation.PORTFOLIO + Portfolio.POSITION)
 
 
-@dataclass(frozen=True)
-class MomentumConfig(RuleConfig):
-    """Options of `Momentum`."""
-
-    lookback: int = 60
-    """Bars over which the return is measured."""
-
-    def __post_init__(self) -> None:
-        require_between("agent.lookback", self.lookback, 1, MOST_STEPS)
-
-
-@dataclass(frozen=True)
-class MeanReversionConfig(RuleConfig):
-    """Options of `MeanReversion`."""
-
-    lookback: int = 20
-    """Bars of the moving mean and of the standard deviation about it."""
-    entry: float = 2.0
-    """Standard deviations from the mean at which a position against the move is opened."""
-    exit: float = 0.0
-    """Standard deviations from the mean, on the side of the entry, at which it is closed."""
-
-    def __post_init__(self) -> None:
-        require_between("agent.lookback", self.lookback, 2, MOST_STEPS)
-        require(self.entry > 0.0, "agent.entry", self.entry, "positive")
-        ok = 0.0 <= self.exit < self.entry
-        require(ok, "agent.exit", self.exit, f"from 0 to less than agent.entry = {self.entry}")
-
-
 class _PriceRule(Rule):
     """A rule of one number a bar, computed once for the market that is played."""
 
-    def __init__(self, env: Any = None, config: RuleConfig | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, env: Any = None, config: Any = None) -> None:
         super().__init__(env, config)
         self._indicator: Float | None = None
         if env is not None:
@@ -103,7 +72,7 @@ class Momentum(_PriceRule):
     """Is long after a rise over the look-back, short after a fall, and keeps its position after neither."""
 
     name = "momentum"
-    config_class: ClassVar[type[RuleConfig]] = MomentumConfig
+    config_class: ClassVar[type[Any]] = MomentumConfig
 
     def indicator(self, market: Market) -> Float:
         """Change of the price over the look-back, points (T,)."""
@@ -125,7 +94,7 @@ class MeanReversion(_PriceRule):
     """
 
     name = "mean_reversion"
-    config_class: ClassVar[type[RuleConfig]] = MeanReversionConfig
+    config_class: ClassVar[type[Any]] = MeanReversionConfig
 
     def indicator(self, market: Market) -> Float:
         """The distance z (T,) over the look-back, which ends with the present bar; population standard deviation."""

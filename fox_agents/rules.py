@@ -1,7 +1,7 @@
 """Rule-based agents: the yardsticks every learner is measured against."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,20 +11,13 @@ import numpy.typing as npt
 from fox_agents.api import Callback
 from fox_agents.checkpoint import atomic_directory, read_state, write_state
 from fox_agents.config import build
+from fox_agents.rule_config import RuleConfig
 from fox_env import _layout
 from fox_env._layout import Direction, Magnitude, OrderType, Urgency
 
 __all__ = ["BuyAndHold", "Flat", "Random", "Rule", "RuleConfig"]
 
 Actions = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class RuleConfig:
-    """Options of a rule-based agent."""
-
-    seed: int = 0
-    """Seed of the random choices."""
 
 
 class Rule:
@@ -36,18 +29,18 @@ class Rule:
     ----------
     env : FoxFuturesVectorEnv, optional
         Environment to be played.
-    config : RuleConfig or mapping, optional
-        Options; the defaults where none are given. ConfigError for one that there is not.
+    config : dataclass or mapping, optional
+        Options, of the class `config_class`; the defaults where none are given. ConfigError for one that there is not.
     """
 
     name: ClassVar[str]
-    config_class: ClassVar[type[RuleConfig]] = RuleConfig
+    config_class: ClassVar[type[Any]] = RuleConfig
     output: ClassVar[Literal["numpy", "torch"]] = "numpy"
     learns: ClassVar[bool] = False
 
-    def __init__(self, env: Any = None, config: RuleConfig | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, env: Any = None, config: Any = None) -> None:
         given = isinstance(config, self.config_class)
-        self.config: Any = config if given else build(self.config_class, config or {}, "agent")  # type: ignore[arg-type]
+        self.config: Any = config if given else build(self.config_class, config or {}, self.name)
         self.env_steps = 0
 
     def act(self, obs: npt.NDArray[np.float32], *, deterministic: bool, masks: Any = None) -> Actions:
@@ -97,7 +90,7 @@ class Random(Rule):
 
     name = "random"
 
-    def __init__(self, env: Any = None, config: RuleConfig | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, env: Any = None, config: Any = None) -> None:
         super().__init__(env, config)
         self._generator = np.random.default_rng(self.config.seed)
 

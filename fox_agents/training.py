@@ -284,7 +284,8 @@ def _conclude(
     assert path is not None  # validation ran at least once
     best = load(path, getattr(agent, "env", None))  # on the device that it learned on
     rules: EnvConfig = getattr(best, "env_config", None) or config.env
-    baselines = [make(name, config={"seed": config.agent.seed}) for name in config.train.baselines]
+    seed = config.agent.seed
+    baselines = [make(name, config=config.rule_settings(name, seed)) for name in config.train.baselines]
     results = [evaluate(player, validation, rules) for player in (best, *baselines)]
     selected = best.name if results[0].metrics["mean_return_lower_bound"] > 0.0 else "flat"
     found = {result.agent: evidence(result) for result in results[1:]}

@@ -38,7 +38,10 @@ def main(
     ] = "smoke",
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", help="section.key=value for all agents, AGENT:section.key=value for one."),
+        typer.Option(
+            "--set",
+            help="section.key=value for all agents, AGENT:section.key=value for one; momentum.lookback=40 of a rule.",
+        ),
     ] = None,
     folds: Annotated[int, typer.Option(help="Walk-forward folds.", min=1)] = 4,
     seeds: Annotated[int, typer.Option(help="Seeds 0, 1, ...", min=1)] = 3,

@@ -14,10 +14,11 @@ except ImportError as error:  # it names the missing extra
 
 import typer
 
-from fox_agents import Agent, EvaluationResult, evaluate, make
-from fox_agents.config import load_run_config
+from fox_agents import EvaluationResult, evaluate, make
+from fox_agents.config import load_run_config, nearest
 from fox_agents.registry import agent_class
 from fox_agents.report import comparison_table, orders_table, write_report
+from fox_agents.rule_config import RULES
 from fox_agents.stats import evidence, read_trials
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import load_best, load_market, load_run, plain_result, split_market
@@ -31,6 +32,9 @@ def main(
     agents: Annotated[
         str, typer.Option(help="Comma-separated names, for example flat,random,buy_and_hold.")
     ] = "",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Settings of a rule, as momentum.lookback=40.")
+    ] = None,
     data: cli.Data = None,
     synthetic: cli.Synthetic = None,
     contract: cli.Contract = None,
@@ -52,9 +56,12 @@ def main(
     report = None if out is None else cli.path_of(out, "--out")
     if not directories and not names:
         raise ConfigError("nothing to evaluate; give --run DIR or --agents NAMES")
-    untrained = [make_rule(name, seed) for name in names]
+    for name in names:
+        require_rule(name)
+    for text in overrides or []:
+        require_played(text, names)
     players = {label: load_best(path) for label, path in directories.items()}
-    changes = cli.data_overrides(data, synthetic, contract, tz, label)
+    changes = cli.data_overrides(data, synthetic, contract, tz, label) + (overrides or [])
     first = next(iter(directories.values()), None)
     source = load_run_config(None, changes) if first is None else load_run(first, changes)
     market = load_market(source.data)
@@ -66,7 +73,8 @@ def main(
         results.append(replace(result, agent=f"{agent.name} ({run})"))
     rules = results[0].config if results else None
     remarks = [remark for result in results[1:] if (remark := other_rules(result, results[0]))]
-    for rule in untrained:
+    for name in names:
+        rule = make(name, config=source.rule_settings(name, seed))
         results.append(evaluate(rule, market, rules, backend=backend, num_envs=windows, seed=seed))
     console = cli.console(quiet, as_json)
     console.print(comparison_table(results, f"{market.contract.symbol}"))
@@ -87,11 +95,21 @@ def main(
         cli.show_json({result.agent: plain_result(result) for result in results})
 
 
-def make_rule(name: str, seed: int) -> Agent:
-    """A rule-based agent; ConfigError for one that has to be trained."""
+def require_rule(name: str) -> None:
+    """ConfigError for an agent that has to be trained."""
     if agent_class(name).learns:
         raise ConfigError(f"{name} has to be trained first; give the directory of its run with --run")
-    return make(name, config={"seed": seed})
+
+
+def require_played(override: str, names: list[str]) -> None:
+    """ConfigError for an override of what is none of the rules to be played, and would have no effect."""
+    section = override.partition(".")[0]
+    settable = [name for name in names if name in RULES]
+    if section not in settable:
+        known = nearest(section, settable) if settable else f"name one of {', '.join(RULES)} there"
+        raise ConfigError(
+            f"--set {override}: {section!r} is no rule with settings given to --agents: {known}"
+        )
 
 
 def other_rules(result: EvaluationResult, first: EvaluationResult) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fox_agents import cli
+from fox_agents import cli, make
 from fox_agents.config import (
     AGENTS,
     BDQConfig,
@@ -20,6 +20,7 @@ from fox_agents.config import (
     to_toml,
 )
 from fox_agents.dqn.config import ReferenceConfig
+from fox_agents.rule_config import RULES, RuleConfig
 from fox_agents.sb3.config import SB3_CONFIGS, PPOConfig, QRDQNConfig
 from fox_env import EnvConfig
 from fox_env.errors import ConfigError
@@ -68,6 +69,9 @@ def test_scientific_notation_is_accepted_for_whole_numbers() -> None:
         ("data.embargo=1e300", r"data\.embargo"),
         ("env.reward=rsk", r"env\.reward = 'rsk'.*did you mean 'risk'"),
         ("env.saboteur=1", r"env\.saboteur"),
+        ("momentum.window=40", r"unknown key momentum\.window: .*lookback"),
+        ("momentum.lookback=0", r"momentum\.lookback = 0 must be from 1"),
+        ("mean_reversion.exit=3", r"mean_reversion\.exit = 3\.0 must be .* mean_reversion\.entry = 2\.0"),
         ("lr=1", r"section\.key=value"),
         ("agent.lr", r"section\.key=value"),
     ],
@@ -193,6 +197,21 @@ def test_both_presets_exist() -> None:
     assert {"smoke", "default"} <= {p.stem for p in PRESETS.glob("*.toml")}
 
 
+def test_a_rule_with_options_has_a_section_and_another_gets_the_seed(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[momentum]\nlookback = 30\n[mean_reversion]\nentry = 1.5\n")
+    config = load_run_config(tmp_path / "c.toml", ["momentum.lookback=40"])
+    assert config.rule_settings("momentum", 7) == {"lookback": 40}
+    assert config.rule_settings("mean_reversion", 7) == {"lookback": 20, "entry": 1.5, "exit": 0.0}
+    for name in ("random", "flat", "someone_elses"):
+        assert config.rule_settings(name, 7) == {"seed": 7}
+    for name, cls in RULES.items():
+        assert getattr(RunConfig(), name) == cls()
+        made: Any = make(name, config=config.rule_settings(name, 7))
+        assert made.config == getattr(config, name)
+    (tmp_path / "d.toml").write_text(to_toml(config.to_dict()))
+    assert load_run_config(tmp_path / "d.toml") == config
+
+
 def test_every_agent_can_be_named_in_a_run() -> None:
     for name, cls in AGENTS.items():
         config = load_run_config(None, [f"train.algorithm={name}", "env.counterfactual=true"])
@@ -229,7 +248,9 @@ def test_agents_of_stable_baselines3_train_under_the_same_data_and_rules(preset:
 
 
 @pytest.mark.parametrize(
-    "cls", [DataConfig, EnvConfig, TrainConfig, *AGENTS.values()], ids=lambda cls: cls.__name__
+    "cls",
+    [DataConfig, EnvConfig, TrainConfig, RuleConfig, *AGENTS.values(), *RULES.values()],
+    ids=lambda cls: cls.__name__,
 )
 def test_every_field_says_what_it_is(cls: type) -> None:
     """One docstring follows every field, which is where its unit stands; a new default needs no other one."""

@@ -17,7 +17,7 @@ from fox_agents import comparison_command, evaluate, make
 from fox_agents.checkpoint import read_arrays
 from fox_agents.comparison import Comparison, run_comparison, run_one
 from fox_agents.comparison_command import comparison_of
-from fox_agents.config import run_config_from_dict
+from fox_agents.config import BDQConfig, run_config_from_dict
 from fox_agents.training import folds_of, load_market
 from fox_env.errors import ConfigError
 
@@ -86,8 +86,11 @@ def test_there_is_a_process_for_each_market_agent_seed_and_budget_that_makes_a_d
     assert {spec["seconds"] for spec in specs if spec["budget"] == "seconds"} == {5.0}
     for spec in specs:
         config = run_config_from_dict(plain(spec["config"]))
-        assert (config.agent.seed, config.data.synthetic) == (spec["seed"], spec["market"])
-        assert config.folds.count == 2
+        assert (config.folds.count, config.data.synthetic) == (2, spec["market"])
+        if spec["agent"] != "qrdqn_ref":
+            assert set(spec["config"]) == {"data", "folds", "env"}  # what a rule's result depends on
+            continue
+        assert config.agent.seed == spec["seed"]
         if spec["budget"] == "steps":
             assert config.train.total_steps == 160
         else:
@@ -105,6 +108,26 @@ def test_an_override_reaches_all_agents_or_the_one_it_names() -> None:
         "bdq": "bdq",
         "qrdqn_ref": "qrdqn_ref",
     }
+
+
+def test_settings_of_a_rule_reach_it_alone() -> None:
+    plainly, other = (
+        {spec["agent"]: plain(spec["config"]) for spec in compared("qrdqn_ref,momentum,flat", *more).specs()}
+        for more in ([], ["momentum.lookback=40"])
+    )
+    assert plainly["momentum"]["momentum"] == {"lookback": 60}
+    assert other["momentum"].pop("momentum") == {"lookback": 40} and plainly["momentum"].pop("momentum")
+    assert other == plainly  # nothing of the others is run again
+
+
+def test_a_rule_asks_for_nothing_that_a_learner_of_the_preset_asks_for() -> None:
+    """The preset smoke is of an agent that learns from counterfactuals; so are overrides for all agents."""
+    with pytest.raises(ConfigError, match="full_information learns from counterfactuals"):
+        compared("bdq,flat", "env.counterfactual=false")
+    for more in ([], ["agent.full_information=true", "agent.n_step=1"]):
+        agents = "ppo,momentum,flat" if not more else "qrdqn_ref,flat"
+        configs = compared(agents, *more, f"env.counterfactual={bool(more)}").configs
+        assert configs["flat"].env.counterfactual is bool(more) and configs["flat"].agent == BDQConfig()
 
 
 def test_settings_of_the_data_reach_every_process(tmp_path: Path) -> None:
@@ -137,6 +160,12 @@ def write_bars(path: Path) -> None:
         ("flat", [], {"hints": ["data.tz=UTC"]}, "--tz tell of files"),
         ("bdq,flat", ["bqd:agent.lr=1e-3"], {}, "--set bqd:agent.lr=1e-3: .*did you mean 'bdq'"),
         ("bdq,flat", ["flat:agent.lr=1e-3"], {}, "--set flat:agent.lr=1e-3: flat is a rule"),
+        ("bdq,momentum", ["momentum:agent.lookback=9"], {}, r"write momentum\.key=value"),
+        ("bdq,momentum", ["bdq:momentum.lookback=9"], {}, "all agents have the same momentum"),
+        ("momentum,flat", ["momentum.window=9"], {}, r"unknown key momentum\.window: .*lookback"),
+        ("momentum,flat", ["momentum.lookback=0"], {}, r"momentum\.lookback = 0 must be"),
+        ("bdq,flat", ["momentum.lookback=9"], {}, r"'momentum' is none of the --agents"),
+        ("momentum,flat", ["agent.lr=1e-3"], {}, r"--set agent\.lr=1e-3: none of the --agents learns"),
         ("bdq,flat", ["bdq:folds.count=3"], {}, "--set bdq:folds.count=3: all agents have the same folds"),
         ("bdq,flat", ["bdq:data.embargo=0"], {}, "--set bdq:data.embargo=0: all agents have the same data"),
         ("bdq,flat", ["bdq:env.half_spread_ticks=0"], {}, r"bdq would trade with half_spread_ticks=0\.0 and flat"),
@@ -181,6 +210,19 @@ def test_rules_and_learners_are_scored_on_the_same_bars(results: dict[str, dict[
     windows = [fold.markets(market).test for fold in folds]
     alone = [evaluate(make("buy_and_hold"), window, config.env).returns for window in windows]
     np.testing.assert_array_equal(returns_of(results["buy_and_hold"]), np.concatenate(alone))
+
+
+def test_a_rule_plays_with_its_settings(tmp_path: Path) -> None:
+    (spec,) = compared("momentum", "momentum.lookback=5").specs()
+    run_one(plain(spec), tmp_path / "momentum.json")
+    found = returns_of(json.loads((tmp_path / "momentum.json").read_text()))
+    config = run_config_from_dict(plain(spec["config"]))
+    market = load_market(config.data)
+    windows = [fold.markets(market).test for fold in folds_of(market, config)]
+    for lookback, same in ((5, True), (60, False)):
+        rule = make("momentum", config={"lookback": lookback})
+        alone = np.concatenate([evaluate(rule, window, config.env).returns for window in windows])
+        assert np.array_equal(alone, found) is same
 
 
 def test_a_result_says_what_learning_took(results: dict[str, dict[str, Any]]) -> None:

@@ -11,12 +11,13 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tensorboard")
 
-from fox_agents import fold_training, training
+from fox_agents import fold_training, make, training
 from fox_agents.callbacks import Interrupt
 from fox_agents.config import FoldConfig, RunConfig, run_config_from_dict
 from fox_agents.evaluation import evaluate
 from fox_agents.evidence import CostPoint
 from fox_agents.fold_training import WalkForwardOutcome, train_folds
+from fox_agents.rule_config import MomentumConfig
 from fox_agents.training import folds_of, load_best, load_market, load_run, new_run
 from fox_env import Market
 from fox_env.errors import ConfigError
@@ -93,6 +94,21 @@ def test_each_fold_learns_and_is_chosen_on_its_own_windows(
         best = load_best(fold.directory)
         played = evaluate(best, fold.fold.markets(market).test)
         np.testing.assert_array_equal(played.returns, fold.test["bdq"].returns)
+
+
+def test_a_rule_plays_with_its_settings_beside_the_agent(tmp_path: Path, market: Market) -> None:
+    train = dataclasses.replace(
+        CONFIG.train, baselines=("flat", "momentum"), total_steps=80, cost_multiples=()
+    )
+    settings = MomentumConfig(lookback=5)
+    folds = dataclasses.replace(CONFIG.folds, count=1, validation=300)
+    config = dataclasses.replace(CONFIG, folds=folds, train=train, momentum=settings)
+    new_run(tmp_path / "study", config)
+    (fold,) = train_folds(load_run(tmp_path / "study"), tmp_path / "study", backend="cpu").folds
+    test = fold.fold.markets(market).test
+    expected = evaluate(make("momentum", config=settings), test, CONFIG.env).returns
+    np.testing.assert_array_equal(fold.test["momentum"].returns, expected)
+    assert not np.array_equal(evaluate(make("momentum"), test, CONFIG.env).returns, expected)
 
 
 def test_a_second_call_reads_what_is_there_and_plays_nothing(

@@ -93,10 +93,14 @@ def test_rules_are_evaluated_with_costs_and_in_windows(name: str, tmp_path: Any)
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("momentum", {"lookback": 0}, r"agent\.lookback = 0"),
-        ("momentum", {"entry": 1}, r"unknown key agent\.entry"),
-        ("mean_reversion", {"lookback": 1}, r"agent\.lookback = 1"),
-        ("mean_reversion", {"exit": 2.0}, r"agent\.exit = 2\.0 must be from 0 to less than agent\.entry"),
+        ("momentum", {"lookback": 0}, r"momentum\.lookback = 0"),
+        ("momentum", {"entry": 1}, r"unknown key momentum\.entry"),
+        ("mean_reversion", {"lookback": 1}, r"mean_reversion\.lookback = 1"),
+        (
+            "mean_reversion",
+            {"exit": 2.0},
+            r"mean_reversion\.exit = 2\.0 must be from 0 to less than mean_reversion\.entry",
+        ),
     ],
 )
 def test_options_out_of_range_are_refused(name: str, options: dict[str, Any], message: str) -> None:

@@ -60,7 +60,7 @@ def test_an_unknown_name_gets_the_nearest_one(name: str, hint: str) -> None:
 
 
 def test_an_unknown_option_gets_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"unknown key agent\.sed: did you mean 'seed'"):
+    with pytest.raises(ConfigError, match=r"unknown key random\.sed: did you mean 'seed'"):
         fox_agents.make("random", config={"sed": 1})
 
 

@@ -82,6 +82,26 @@ def test_a_finished_run_is_evaluated_beside_the_rules(
     assert json.loads(other.stdout)["flat"]["bars"] != results["flat"]["bars"]
 
 
+def test_a_rule_plays_with_its_settings_after_training_and_in_an_evaluation(
+    tmp_path: Path, here: Script
+) -> None:
+    run = tmp_path / "run"
+    settings = [
+        "--set=train.total_steps=320",
+        "--set=train.baselines=flat,momentum",
+        "--set=momentum.lookback=5",
+    ]
+    trained = here("train_dqn.py", *SMALL, *settings, f"--logdir={run}", "--json")
+    assert trained.returncode == 0, trained.stderr
+    at_the_end = json.loads(trained.stdout)["validation"]["momentum"]
+    played = []
+    for more in ([], ["--set=momentum.lookback=5"], ["--set=momentum.lookback=90"]):
+        done = here("evaluate.py", f"--run={run}", "--agents=momentum", "--json", *more)
+        assert done.returncode == 0, done.stderr
+        played.append(json.loads(done.stdout)["momentum"])
+    assert played[0] == played[1] == at_the_end != played[2]
+
+
 def test_runs_of_one_name_are_told_apart_and_a_repeated_one_counts_once(
     finished: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path, here: Script
 ) -> None:
@@ -135,6 +155,14 @@ def test_json_is_the_only_output(here: Script) -> None:
         ("evaluate.py", ["--agents=flat"], "--data"),
         ("evaluate.py", ["--agents=flatt", "--synthetic=regimes:sessions=3"], "did you mean 'flat'"),
         ("evaluate.py", ["--agents=bdq", "--synthetic=regimes:sessions=3"], "trained first"),
+        ("evaluate.py", ["--agents=momentum", "--set=mometum.lookback=9"], "did you mean 'momentum'"),
+        (
+            "evaluate.py",
+            ["--agents=flat", "--set=momentum.lookback=9"],
+            "name one of mean_reversion, momentum",
+        ),
+        ("evaluate.py", ["--agents=momentum", "--set=momentum.window=9"], "unknown key momentum.window"),
+        ("evaluate.py", ["--agents=momentum", "--set=env.margin=false"], "'env' is no rule with settings"),
         ("evaluate.py", ["--run=nowhere"], "no run and no checkpoint in"),
         ("evaluate.py", ["--run="], "--run is empty"),
         ("evaluate.py", ["--agents=flat", "--synthetic=regimes:sessions=3", "--out="], "--out is empty"),
