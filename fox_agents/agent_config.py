@@ -5,10 +5,19 @@ from typing import ClassVar
 
 from fox_agents.ranges import MOST_STEPS, require, require_between
 
-__all__ = ["LARGEST_VALUE", "LearnerConfig"]
+__all__ = ["LARGEST_VALUE", "LearnerConfig", "ReplayConfig"]
 
 LARGEST_VALUE = 1e9
 """What no setting has use for is a slip of the keyboard."""
+_REPLAY_RANGES = {
+    "batch_size": (1, 2**20),
+    "replay_size": (1, 2**40),
+    "collect_steps": (1, 2**12),  # an interrupt waits for the iteration to end
+    "updates": (1, 2**12),
+    "learning_starts": (0, MOST_STEPS),
+    "epsilon_start": (0, 1),
+    "epsilon_end": (0, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -47,3 +56,28 @@ class LearnerConfig:
 
     def require_counterfactuals(self, given: bool) -> None:
         """ConfigError when the environment does not give what the agent learns from."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig(LearnerConfig):
+    """What every learner from a replay has, Fox's own and those of Stable-Baselines3."""
+
+    batch_size: int = 256
+    """Transitions per update."""
+    replay_size: int = 500_000
+    """Transitions kept, over all environments; at least a few for each."""
+    collect_steps: int = 1
+    """Steps of every environment between updates."""
+    updates: int = 1
+    """Updates after each collection."""
+    learning_starts: int = 10_000
+    """Transitions collected before the first update."""
+    epsilon_start: float = 1.0
+    """Share of random choices at the first step."""
+    epsilon_end: float = 0.05
+    """Share of random choices after `schedule_steps`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, (low, high) in _REPLAY_RANGES.items():
+            require_between(f"agent.{name}", getattr(self, name), low, high)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fox_agents.agent_config import LARGEST_VALUE, LearnerConfig
-from fox_agents.ranges import MOST_STEPS, require, require_between
+from fox_agents.agent_config import LARGEST_VALUE, ReplayConfig
+from fox_agents.ranges import require, require_between
 from fox_env.errors import ConfigError
 
 __all__ = ["ENSEMBLE_RULES", "BDQConfig", "LoopConfig", "ReferenceConfig", "Switch"]
@@ -21,17 +21,12 @@ _BDQ_COUNTS = (
 _RANGES = {
     "n_step": (1, 1000),
     "move_horizon": (1, 10_000),
-    "batch_size": (1, 2**20),
     "accumulate": (1, 2**12),
-    "replay_size": (1, 2**40),
-    "collect_steps": (1, 2**12),  # an interrupt waits for the iteration to end
-    "updates": (1, 2**12),
-    "learning_starts": (0, MOST_STEPS),
 }
 
 
 @dataclass(frozen=True)
-class LoopConfig(LearnerConfig):
+class LoopConfig(ReplayConfig):
     """What collecting, storing and updating need; the step size is that of AdamW and goes along half a cosine."""
 
     n_step: int = 3
@@ -44,24 +39,10 @@ class LoopConfig(LearnerConfig):
     """Decay of the weights per update and unit of the step size."""
     target_rate: float = 0.005
     """Polyak rate of the target network per update."""
-    batch_size: int = 256
-    """Transitions per update."""
     accumulate: int = 1
     """Batches whose mean gradient makes one update."""
-    replay_size: int = 500_000
-    """Transitions kept, over all environments; at least a few for each."""
-    collect_steps: int = 1
-    """Steps of every environment between updates."""
-    updates: int = 1
-    """Updates after each collection."""
     warm_start: str | None = None
     """Directory of an earlier run on the same data under the same rules, whose last replay the new one begins with."""
-    learning_starts: int = 10_000
-    """Transitions collected before the first update."""
-    epsilon_start: float = 1.0
-    """Share of random choices at the first step."""
-    epsilon_end: float = 0.05
-    """Share of random choices after `schedule_steps`."""
     compile: bool = False
     """Compile the update and the steps of collecting with torch.compile; pays on a GPU after a minute of compiling."""
     precision: Literal["float32", "tf32"] = "float32"
@@ -74,8 +55,6 @@ class LoopConfig(LearnerConfig):
         require_between("agent.weight_decay", self.weight_decay, 0.0, LARGEST_VALUE)
         require(self.warm_start != "", "agent.warm_start", self.warm_start, "the directory of a run, or none")
         require(0.0 < self.target_rate <= 1.0, "agent.target_rate", self.target_rate, "in (0, 1]")
-        for name in ("epsilon_start", "epsilon_end"):
-            require(0.0 <= getattr(self, name) <= 1.0, f"agent.{name}", getattr(self, name), "in [0, 1]")
         if self.full_information:
             require(self.n_step == 1, "agent.n_step", self.n_step, "1 with agent.full_information")
 

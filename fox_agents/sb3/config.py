@@ -1,13 +1,13 @@
 """Settings of the agents of Stable-Baselines3; importable without it.
 
-What a setting of the same name is in `LoopConfig`, it is here. Other names are those of Stable-Baselines3. The values
+Names that are not those of `fox_agents.agent_config` are those of Stable-Baselines3. The values
 come from its documentation and from the tuned ones of RL Baselines3 Zoo; docs/baselines.md says why each is what it is.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fox_agents.agent_config import LARGEST_VALUE, LearnerConfig
+from fox_agents.agent_config import LARGEST_VALUE, LearnerConfig, ReplayConfig
 from fox_agents.ranges import MOST_STEPS, require, require_between
 
 __all__ = [
@@ -102,42 +102,22 @@ class RecurrentPPOConfig(PPOConfig):
 
 
 @dataclass(frozen=True)
-class OffPolicyConfig(LearnerConfig):
-    """What the value learners on the eight exposures share; Adam, rates and shares go linearly."""
+class OffPolicyConfig(ReplayConfig):
+    """What the value learners on the eight exposures share; Adam, rates and shares go linearly.
+
+    A transition takes 1 KiB in the replay. Those before `learning_starts` are collected all at random.
+    """
 
     gamma: float = 0.95
     schedule_steps: int = 400_000
     batch_size: int = 512
-    """Transitions per update."""
     replay_size: int = 200_000
-    """Transitions kept, over all environments; 1 KiB each."""
-    learning_starts: int = 10_000
-    """Transitions collected, all at random, before the first update."""
-    collect_steps: int = 1
-    """Steps of every environment between updates."""
-    updates: int = 1
-    """Updates after each collection."""
     target_interval: int = 10_000
     """Transitions between two copies of the network to the target network."""
-    epsilon_start: float = 1.0
-    """Share of random choices at the first step."""
-    epsilon_end: float = 0.05
-    """Share of random choices after `schedule_steps`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ranges = {
-            "batch_size": (1, 2**20),
-            "replay_size": (1, 2**40),
-            "learning_starts": (0, MOST_STEPS),
-            "collect_steps": (1, 2**12),
-            "updates": (1, 2**12),
-            "target_interval": (1, MOST_STEPS),
-            "epsilon_start": (0, 1),
-            "epsilon_end": (0, 1),
-        }
-        for name, (low, high) in ranges.items():
-            require_between(f"agent.{name}", getattr(self, name), low, high)
+        require_between("agent.target_interval", self.target_interval, 1, MOST_STEPS)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fox_agents import cli, make
+from fox_agents.agent_config import LearnerConfig, ReplayConfig
 from fox_agents.config import (
     AGENTS,
     BDQConfig,
@@ -176,6 +177,10 @@ def test_build_works_on_a_mapping_of_fields() -> None:
         (PPOConfig, {"clip_range": 0.0}, r"agent\.clip_range = 0\.0 must be positive"),
         (PPOConfig, {"gae_lambda": 1.5}, r"agent\.gae_lambda = 1\.5 must be from"),
         (PPOConfig, {"gamma": 1.0}, r"agent\.gamma = 1\.0 must be in \[0, 1\)"),
+        (BDQConfig, {"epsilon_start": 1.5}, r"agent\.epsilon_start = 1\.5 must be from 0 to 1"),
+        (ReferenceConfig, {"updates": 0}, r"agent\.updates = 0 must be from 1"),
+        (QRDQNConfig, {"batch_size": 0}, r"agent\.batch_size = 0 must be from 1"),
+        (QRDQNConfig, {"target_interval": 0}, r"agent\.target_interval = 0 must be from 1"),
         (QRDQNConfig, {"quantiles": 0}, r"agent\.quantiles = 0 must be from"),
         (QRDQNConfig, {"epsilon_end": -0.1}, r"agent\.epsilon_end = -0\.1 must be from"),
     ],
@@ -218,6 +223,32 @@ def test_every_agent_can_be_named_in_a_run() -> None:
         assert type(config.agent) is cls and config.agent == cls() and cls.algorithm == name
     with pytest.raises(ConfigError, match=r"train\.algorithm = 'pp0'.*did you mean 'ppo'"):
         load_run_config(None, ["train.algorithm=pp0"])
+
+
+def test_learners_from_a_replay_share_its_settings_and_keep_their_own_defaults() -> None:
+    names = [field.name for field in dataclasses.fields(ReplayConfig)]
+    own = {f.name for f in dataclasses.fields(LearnerConfig)}
+    assert set(names) - own == {
+        *(
+            "batch_size",
+            "replay_size",
+            "collect_steps",
+            "updates",
+            "learning_starts",
+            "epsilon_start",
+            "epsilon_end",
+        )
+    }
+    replaying = {name: cls for name, cls in AGENTS.items() if issubclass(cls, ReplayConfig)}
+    sizes = {
+        name: (cls().batch_size, cls().replay_size, cls().epsilon_end) for name, cls in replaying.items()
+    }
+    assert sizes == {
+        "bdq": (256, 500_000, 0.05),
+        "qrdqn_ref": (256, 500_000, 0.02),
+        "dqn": (512, 200_000, 0.05),
+        "qrdqn": (512, 200_000, 0.01),
+    }
 
 
 def test_what_a_file_says_of_the_agent_is_kept_for_another_algorithm(tmp_path: Path) -> None:
