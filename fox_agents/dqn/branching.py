@@ -7,12 +7,13 @@ the ensemble. The layers name their own.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fox_agents.dqn.config import BDQConfig, NetworkParts
 from fox_agents.dqn.layers import (
     EnsembleHeads,
     GatedResidual,
@@ -59,43 +60,21 @@ def feature_groups() -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class NetworkConfig:
+class NetworkConfig(NetworkParts):
     """Sizes and parts of the network."""
 
-    hidden: int = 256
+    hidden: int = BDQConfig.hidden
     """Width of both trunk layers, units."""
-    atoms: int = 51
-    """Atoms of each return distribution."""
-    quantiles: int = 32
-    """Quantiles of each action's return."""
-    experts: int = 8
-    """Experts of the mixture."""
-    expert_width: int = 64
-    """Inner width of each expert, units."""
-    gate_width: int = 64
-    """Inner width of the mixture's gate and of variable selection, units."""
-    ensemble: int = 5
+    ensemble: int = BDQConfig.ensemble_heads
     """Heads of the ensemble."""
-    ensemble_width: int = 32
-    """Inner width of each head of the ensemble, units."""
     ignored: tuple[int, ...] = COUNTERS
     """Entries of the observation that the network does not see; by default what only counts up over an episode."""
-    variable_selection: bool = True
-    """Weigh the groups of inputs; else all count alike."""
-    gated: bool = True
-    """Trunk of gated residual blocks; else of linear, layer normalisation and rectifier."""
-    mixture: bool = True
-    """Mixture of experts after the trunk."""
-    noisy: bool = True
-    """Learned noise on the C51 heads."""
     ensemble_heads: bool = True
     """Ensemble of direction values."""
     auxiliary: bool = True
     """Head that predicts the sign of the next move."""
     confidence: bool = True
     """Head that predicts the own absolute error."""
-    spectral: Literal["none", "trunk", "heads", "all"] = "none"
-    """Weights that are spectrally normalised: trunk and experts, C51 and quantile heads, or both."""
 
     def __post_init__(self) -> None:
         sizes = (

@@ -7,7 +7,7 @@ from fox_agents.agent_config import LARGEST_VALUE, ReplayConfig
 from fox_agents.ranges import require, require_between
 from fox_env.errors import ConfigError
 
-__all__ = ["ENSEMBLE_RULES", "BDQConfig", "LoopConfig", "ReferenceConfig", "Switch"]
+__all__ = ["ENSEMBLE_RULES", "BDQConfig", "LoopConfig", "NetworkParts", "ReferenceConfig", "Switch"]
 
 _LONGEST_HOLD = 1_000_000
 _BDQ_COUNTS = (
@@ -121,7 +121,35 @@ DISTRIBUTION_RULES = frozenset({"thompson_returns"})
 
 
 @dataclass(frozen=True)
-class BDQConfig(LoopConfig):
+class NetworkParts:
+    """Sizes and parts of the branching network that its own settings and those of the agent call the same."""
+
+    atoms: int = 51
+    """Atoms of each return distribution."""
+    quantiles: int = 32
+    """Quantiles of each action's return."""
+    experts: int = 8
+    """Experts of the mixture."""
+    expert_width: int = 64
+    """Inner width of each expert, units."""
+    gate_width: int = 64
+    """Inner width of the gates of the mixture and of variable selection, units."""
+    ensemble_width: int = 32
+    """Inner width of each head of the ensemble, units."""
+    variable_selection: bool = True
+    """Weigh the groups of inputs; else all count alike."""
+    gated: bool = True
+    """Trunk of gated residual blocks; else of linear, layer normalisation and rectifier."""
+    mixture: bool = True
+    """Mixture of experts after the trunk."""
+    noisy: bool = True
+    """Learned noise on the C51 heads."""
+    spectral: Literal["none", "trunk", "heads", "all"] = "none"
+    """Weights that are spectrally normalised: trunk and experts, C51 and quantile heads, or both."""
+
+
+@dataclass(frozen=True)
+class BDQConfig(NetworkParts, LoopConfig):
     """The branching agent with distributional heads."""
 
     algorithm: ClassVar[str] = "bdq"
@@ -134,8 +162,6 @@ class BDQConfig(LoopConfig):
     """How it chooses size, order type and urgency."""
     temperature: float = 1.0
     """Weight of a Thompson sample against the mean."""
-    atoms: int = 51
-    """Atoms of each return distribution."""
     v_min: float = -5.0
     """Lowest atom, in value scales."""
     v_max: float = 5.0
@@ -144,31 +170,10 @@ class BDQConfig(LoopConfig):
     """Share by which a loss (of `n_step` steps) counts more and a gain less: a fair game is worth less than no game."""
     value_scale: float | None = None
     """Reward that counts as 1 inside the learner; none: the standard deviation of discounted returns, measured once."""
-    quantiles: int = 32
-    """Quantiles of each action's return."""
-    experts: int = 8
-    """Experts of the mixture."""
-    expert_width: int = 64
-    """Inner width of each expert, units."""
-    gate_width: int = 64
-    """Inner width of the gates of the mixture and of variable selection, units."""
     ensemble_heads: int = 5
     """Heads of the ensemble of direction values."""
-    ensemble_width: int = 32
-    """Inner width of each head, units."""
-
-    variable_selection: bool = True
-    """Weigh the groups of inputs."""
-    gated: bool = True
-    """Gated residual trunk; else linear, layer normalisation, rectifier."""
-    mixture: bool = True
-    """Mixture of experts after the trunk."""
-    noisy: bool = True
-    """Learned noise on the C51 heads."""
     sigma: float = 0.25
-    """Initial scale of that noise."""
-    spectral: Literal["none", "trunk", "heads", "all"] = "none"
-    """Weights that are spectrally normalised."""
+    """Initial scale of the noise on the C51 heads."""
 
     c51: Literal["measure", "on"] = "on"
     """Categorical return distributions: half of every expected value, or trained on nothing."""

@@ -8,7 +8,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from fox_agents.dqn.backup import exposure_candidates, taken_candidates
 from fox_agents.dqn.beliefs import DRAWS, Beliefs, Draws, Knobs, Memory, expected_values
 from fox_agents.dqn.branching import BranchingNetwork, Following, NetworkConfig, Outputs
 from fox_agents.dqn.c51 import support
-from fox_agents.dqn.config import BDQConfig
+from fox_agents.dqn.config import BDQConfig, NetworkParts
 from fox_agents.dqn.curiosity import VisitCounts
 from fox_agents.dqn.graphs import compiled
 from fox_agents.dqn.memory import require_memory
@@ -395,11 +395,10 @@ def _rows(batch: Batch, rows: slice) -> Batch:
 
 def network_config(config: BDQConfig) -> NetworkConfig:
     """The network that a configuration asks for; a head is there where its term is."""
-    same = ("hidden", "atoms", "quantiles", "experts", "expert_width", "gate_width", "ensemble_width")
-    parts = ("variable_selection", "gated", "mixture", "noisy", "spectral")
     needs_ensemble = config.ensemble != "off" or config.repulsion != "off"
     return NetworkConfig(
-        **{name: getattr(config, name) for name in (*same, *parts)},
+        **{field.name: getattr(config, field.name) for field in fields(NetworkParts)},
+        hidden=config.hidden,
         ensemble=config.ensemble_heads,
         ensemble_heads=needs_ensemble,
         auxiliary=config.auxiliary != "off",

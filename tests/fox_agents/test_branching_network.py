@@ -2,13 +2,17 @@
 
 import copy
 import dataclasses
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from fox_agents.dqn.branching import BranchingNetwork, NetworkConfig, Outputs, feature_groups  # noqa: E402
+from fox_agents.dqn.config import BDQConfig  # noqa: E402
+from fox_agents.dqn.learner import network_config  # noqa: E402
 from fox_agents.dqn.noise import Noise, Stream  # noqa: E402
+from fox_agents.unseen import COUNTERS  # noqa: E402
 from fox_env._layout import ACTION_BRANCHES, Observation  # noqa: E402
 
 SMALL = NetworkConfig(
@@ -356,3 +360,17 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
 def test_settings_out_of_range_are_refused(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
         NetworkConfig(**{field: value})
+
+
+def test_a_configuration_asks_for_the_network_by_the_names_that_checkpoints_keep() -> None:
+    """A checkpoint of another network is refused by these; the default agent's network is the default one."""
+    assert network_config(BDQConfig()) == NetworkConfig()
+    chosen: dict[str, Any] = {
+        "hidden": 8, "atoms": 11, "quantiles": 5, "experts": 2, "expert_width": 3, "gate_width": 4,
+        "ensemble_width": 6, "variable_selection": False, "gated": False, "mixture": False, "noisy": False,
+        "spectral": "heads",
+    }  # fmt: skip
+    others: dict[str, Any] = {"ensemble_heads": 7, "auxiliary": "off", "confidence": "measure"}
+    assert dataclasses.asdict(network_config(BDQConfig(**chosen, **others))) == {
+        **chosen, "ensemble": 7, "ensemble_heads": True, "auxiliary": False, "confidence": True, "ignored": COUNTERS,
+    }  # fmt: skip
