@@ -27,6 +27,14 @@ struct ResetRequest {
     const u32* streams;  // (N,) environment words of the counter; with keys
 };
 
+// Parts of a batch's outputs, which may overlap, and the memory of its own that each is copied to.
+struct OutputCopies {
+    const u8* outputs;
+    i64 first[LAUNCH_COPIES];  // byte of the outputs, a multiple of 16
+    i64 bytes[LAUNCH_COPIES];  // 0 for none
+    u8* to[LAUNCH_COPIES];     // aligned to 16 bytes
+};
+
 // The market that environment i trades. MANY is known at compile time, so that a batch of one market pays nothing.
 template <bool MANY>
 FOX_FN const TradedMarket& market_of(const Batch& b, i64 i) {

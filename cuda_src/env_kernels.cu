@@ -173,4 +173,21 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (env < num_envs) clear_metrics(metrics, num_envs, mask, env);
 }
 
+// A thread copies 16 bytes of the outputs to every part that has them. The last bytes of a part go one by one, since
+// what lies behind them is not the batch's.
+extern "C" __global__ void __launch_bounds__(BLOCK) fox_copy_outputs(const OutputCopies copies) {
+    const i64 at = ((i64)blockIdx.x * BLOCK + threadIdx.x) * (i64)sizeof(uint4);
+#pragma unroll
+    for (i32 part = 0; part < LAUNCH_COPIES; ++part) {
+        const i64 offset = at - copies.first[part], left = copies.bytes[part] - offset;
+        if (offset < 0 || left <= 0) continue;
+        u8* to = copies.to[part] + offset;
+        if (left >= (i64)sizeof(uint4)) {
+            *(uint4*)to = *(const uint4*)(copies.outputs + at);
+        } else {
+            for (i64 i = 0; i < left; ++i) to[i] = copies.outputs[at + i];
+        }
+    }
+}
+
 extern "C" __global__ void fox_set_knob(f64* knobs, const i32 index, const f64 value) { knobs[index] = value; }

@@ -125,8 +125,8 @@ enum Executed : i32 {
     EXECUTED_SIZE = 24
 };
 
-// Threads of a block and of a warp on the GPU.
-enum Launch : i32 { LAUNCH_BLOCK = 128, LAUNCH_WARP = 32 };
+// On the GPU: threads of a block and of a warp, and the arrays that one launch can copy.
+enum Launch : i32 { LAUNCH_BLOCK = 128, LAUNCH_WARP = 32, LAUNCH_COPIES = 5 };
 
 // ---- observation: 128 float32 ----------------------------------------------------------------------------------
 enum Observation : i32 {

@@ -15,6 +15,7 @@ inline i32 structure_sizes(i64* out, i32 capacity) {
                          sizeof(Batch),
                          sizeof(Actions),
                          sizeof(ResetRequest),
+                         sizeof(OutputCopies),
                          sizeof(MetricArrays)};
     const i32 count = (i32)(sizeof(sizes) / sizeof(sizes[0]));
     for (i32 i = 0; i < count && i < capacity; ++i) out[i] = sizes[i];

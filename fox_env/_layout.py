@@ -199,6 +199,15 @@ Actions = _structure(
 ResetRequest = _structure(
     "ResetRequest", [(name, ctypes.c_void_p) for name in ("mask", "start", "keys", "streams")]
 )
+OutputCopies = _structure(
+    "OutputCopies",
+    [
+        ("outputs", ctypes.c_void_p),
+        ("first", ctypes.c_int64 * Launch.COPIES),
+        ("bytes", ctypes.c_int64 * Launch.COPIES),
+        ("to", ctypes.c_void_p * Launch.COPIES),
+    ],
+)
 
 STRUCTURES: dict[str, int] = {
     "EnvParams": ctypes.sizeof(EnvParams),
@@ -211,6 +220,7 @@ STRUCTURES: dict[str, int] = {
     "Batch": ctypes.sizeof(Batch),
     "Actions": ctypes.sizeof(Actions),
     "ResetRequest": ctypes.sizeof(ResetRequest),
+    "OutputCopies": ctypes.sizeof(OutputCopies),
     "MetricArrays": ctypes.sizeof(MetricArrays),
 }
 """Size in bytes of every structure that C++ and Python share, in the order of ``layout_sizes.h``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from fox_env import _layout
@@ -39,8 +40,8 @@ class Backend(Protocol):
     def outputs(self) -> dict[str, Any]:
         """Views of the output arrays by slot name, valid until the next step."""
 
-    def output_block(self) -> Any:
-        """The bytes behind ``outputs``, ``plan.output_bytes`` of uint8, NumPy or torch: valid until the next step."""
+    def copies(self) -> Sequence[Any]:
+        """Copies of the outputs, each in memory of its own: the arrays of ``plan.copies`` in its order."""
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         """Index of the first row outside the action space of a host array, or -1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,29 +53,41 @@ class Slot:
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """Every array of a batch: the outputs first and together, so that a step copies what it returns at once.
+    """Every array of a batch: the outputs first and together, so that one copy takes many.
 
-    The first ``reward_bytes`` are the reward and both flags, the first ``step_bytes`` all outputs but the last views of
-    ended episodes, the first ``output_bytes`` all outputs.
+    The first ``step_bytes`` are all outputs but the last views of ended episodes, the first ``output_bytes`` all
+    outputs. An info is read from the flags and what lies behind them.
     """
 
     num_envs: int
     slots: dict[str, Slot]
-    reward_bytes: int
     step_bytes: int
     output_bytes: int
     total_bytes: int
     ledger_capacity: int
 
     @property
-    def outputs(self) -> list[str]:
-        """Names of the output arrays."""
-        return [name for name, slot in self.slots.items() if slot.offset < self.output_bytes]
+    def outputs(self) -> dict[str, Slot]:
+        """The output arrays by name."""
+        return {name: slot for name, slot in self.slots.items() if slot.offset < self.output_bytes}
 
     @property
     def info(self) -> list[str]:
         """Names of the info arrays."""
         return [name for name in self.outputs if name.startswith(("info.", "final_info.", "counterfactual."))]
+
+    def copies(self, *, torch_output: bool) -> dict[str, Slot]:
+        """What a step returns, each for memory of its own: ``obs``, ``reward``, both flags and the bytes of ``info``.
+
+        The info is there if a step of the batch can have one. For NumPy it lacks the last views of ended episodes, the
+        rows of which are taken one by one.
+        """
+        copied = {name: self.slots[name] for name in ("obs", "reward", "terminated", "truncated")}
+        if self.info or "final_obs" in self.slots:
+            first = self.slots["terminated"].offset
+            end = self.output_bytes if torch_output else self.step_bytes
+            copied["info"] = Slot(np.dtype(np.uint8), (end - first,), first)
+        return copied
 
     def mask_shape(self, exposures: bool) -> tuple[int, int]:
         """Shape of the masks of distinct actions: of the exposures, or of the entries of the four branches."""
@@ -118,14 +130,14 @@ def plan_buffers(
     ledger_capacity: int,
     metrics: bool = False,
 ) -> BufferPlan:
-    """Lay out the outputs (reward, flags, observation, info), then the state, knobs, trade ledger and performance."""
+    """Lay out the outputs (observation, reward, flags, info), then the state, knobs, trade ledger and performance."""
     fields = list(info_fields)
-    rewards: list[tuple[str, Any, tuple[int, ...]]] = [
+    step: list[tuple[str, Any, tuple[int, ...]]] = [
+        ("obs", np.float32, (num_envs, _OBS)),
         ("reward", np.float32, (num_envs,)),
         ("terminated", np.bool_, (num_envs,)),
         ("truncated", np.bool_, (num_envs,)),
     ]
-    step: list[tuple[str, Any, tuple[int, ...]]] = [("obs", np.float32, (num_envs, _OBS))]
     step += _info_slots("info", fields, num_envs)
     if same_step and final_info:
         step += _info_slots("final_info", fields, num_envs)
@@ -149,22 +161,21 @@ def plan_buffers(
     slots: dict[str, Slot] = {}
     ends: list[int] = []
     end = 0
-    for group in (rewards, step, last, kept):
+    for group in (step, last, kept):
         for name, dtype, shape in group:
             slots[name] = Slot(np.dtype(dtype), shape, end)
             end = _aligned(end + slots[name].nbytes)
         ends.append(end)
-    reward_end, step_end, output_end, total = ends
-    return BufferPlan(num_envs, slots, reward_end, step_end, output_end, total, ledger_capacity)
+    step_end, output_end, total = ends
+    return BufferPlan(num_envs, slots, step_end, output_end, total, ledger_capacity)
 
 
 def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
-def slot_views(plan: BufferPlan, names: Iterable[str], block: Any) -> dict[str, Any]:
-    """Views of slots by name in the plan's bytes from the first on, a NumPy array or a torch tensor of uint8."""
-    slots = {name: plan.slots[name] for name in names}
+def slot_views(slots: Mapping[str, Slot], block: Any) -> dict[str, Any]:
+    """Views of slots by name in the bytes that their offsets count, a NumPy array or a torch tensor of uint8."""
     if isinstance(block, np.ndarray):
         return {name: np.ndarray(slot.shape, slot.dtype, block, slot.offset) for name, slot in slots.items()}
     views, typed = {}, {}

@@ -57,7 +57,7 @@ class CpuBackend:
         memory = np.zeros(plan.total_bytes + 64, dtype=np.uint8)
         base = -memory.ctypes.data % 64  # whole cache lines
         block = memory[base : base + plan.total_bytes]
-        self._arrays = slot_views(plan, plan.slots, block)
+        self._arrays = slot_views(plan.slots, block)
         self._faults = np.zeros(int(_layout.Fault.COUNT), dtype=np.uint32)
         self._fault_words = self._faults.data
         self._market_arrays = [(market_rows(m), feature_table(m), roll_gaps(m)) for m in markets]
@@ -80,12 +80,13 @@ class CpuBackend:
         self._actions = _layout.Actions()
         self._actions_address = ctypes.addressof(self._actions)
         self._torch_output = torch_output
-        self._output_block: Any = block[: plan.output_bytes]
+        output_block: Any = block[: plan.output_bytes]
         if torch_output:
             import torch
 
-            self._output_block = torch.from_numpy(self._output_block)
-        self._outputs = slot_views(plan, plan.outputs, self._output_block)
+            output_block = torch.from_numpy(output_block)
+        self._outputs = slot_views(plan.outputs, output_block)
+        self._copied = list(slot_views(plan.copies(torch_output=torch_output), output_block).values())
         self.clear_metrics()
 
     def _fill_actions(self, actions: Any, action_format: int, conviction: Any | None) -> None:
@@ -127,8 +128,10 @@ class CpuBackend:
     def outputs(self) -> dict[str, Any]:
         return self._outputs
 
-    def output_block(self) -> Any:
-        return self._output_block
+    def copies(self) -> Sequence[Any]:
+        if self._torch_output:
+            return [array.clone() for array in self._copied]
+        return [array.copy() for array in self._copied]
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         self._fill_actions(actions, action_format, None)

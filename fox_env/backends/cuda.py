@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fox_env import _layout, _native
 from fox_env.backends.buffers import BufferPlan, make_batch, make_market_table, make_metrics, slot_views
+from fox_env.backends.cuda_launch import Launcher, OutputCopier
 from fox_env.backends.cuda_memory import DeviceMemory, PinnedMemory, check, context_of, upload, upload_market
 from fox_env.backends.nvrtc import compile_kernels, supported_architectures, target_for
 from fox_env.errors import BackendError
@@ -36,6 +37,7 @@ _KERNELS = (
     *_BATCH_KERNELS,
     *(f"{name}_markets" for name in _BATCH_KERNELS),
     "fox_clear_metrics",
+    "fox_copy_outputs",
     "fox_set_knob",
 )
 
@@ -84,23 +86,6 @@ def _envs_per_warp(num_envs: int, multiprocessors: int) -> int:
     """
     schedulers = _SCHEDULERS * multiprocessors
     return next((share for share in (8, 16) if num_envs <= share * schedulers), _WARP)
-
-
-class _Launcher:
-    """One kernel with arguments at fixed addresses: a launch is one driver call."""
-
-    def __init__(self, kernel: Any, threads: int, block: int, *arguments: Any) -> None:
-        from cuda.bindings import driver
-
-        self._arguments = arguments  # keeps the memory that the pointers name
-        pointers = [ctypes.addressof(argument) for argument in arguments]
-        self._pointers = np.array(pointers, dtype=np.uint64)
-        self._launch = driver.cuLaunchKernel
-        self._shape = (kernel, -(-threads // block), 1, 1, block, 1, 1, 0)
-        self._parameters = (self._pointers.ctypes.data, 0)
-
-    def __call__(self, stream: int) -> None:
-        check(self._launch(*self._shape, stream, *self._parameters))
 
 
 class CudaBackend:
@@ -174,23 +159,23 @@ class CudaBackend:
         share = _envs_per_warp(plan.num_envs, self._multiprocessors())
         threads = -(-plan.num_envs // share) * _WARP
         arguments = [self._batch, self._actions, ctypes.c_int32(share)]
-        self._launch_clearing: _Launcher | None = None
+        self._launch_clearing: Launcher | None = None
         self._clearing_mask = ctypes.c_void_p()
         if metrics is not None:
             step, arguments = "fox_step_metrics", [*arguments, metrics]
             clearing = (metrics, ctypes.c_int64(plan.num_envs), self._clearing_mask)
-            self._launch_clearing = _Launcher(kernels["fox_clear_metrics"], plan.num_envs, _BLOCK, *clearing)
-        self._launch_step = _Launcher(kernels[step + variant], threads, _BLOCK, *arguments)
+            self._launch_clearing = Launcher(kernels["fox_clear_metrics"], plan.num_envs, _BLOCK, *clearing)
+        self._launch_step = Launcher(kernels[step + variant], threads, _BLOCK, *arguments)
         self._launch_counterfactual = None
         if "counterfactual.reward" in plan.slots:
-            self._launch_counterfactual = _Launcher(
+            self._launch_counterfactual = Launcher(
                 kernels["fox_counterfactual" + variant],
                 _EXPOSURES * plan.num_envs,
                 _BLOCK,
                 self._batch,
                 self._actions,
             )
-        self._launch_reset = _Launcher(
+        self._launch_reset = Launcher(
             kernels["fox_reset" + variant],
             threads,
             _BLOCK,
@@ -198,9 +183,9 @@ class CudaBackend:
             self._request,
             ctypes.c_int32(share),
         )
-        self._launch_knob = _Launcher(kernels["fox_set_knob"], 1, 1, *self._knob)
+        self._launch_knob = Launcher(kernels["fox_set_knob"], 1, 1, *self._knob)
         self._mask_arguments = (ctypes.c_int32(), ctypes.c_void_p())
-        self._launch_masks = _Launcher(
+        self._launch_masks = Launcher(
             kernels["fox_masks" + variant], plan.num_envs, _BLOCK, self._batch, *self._mask_arguments
         )
         with self._context:
@@ -209,8 +194,15 @@ class CudaBackend:
         finalize(self, self._context.release, driver.cuStreamDestroy, stream)
         self._staging: dict[str, DeviceMemory] = {}
         self._host = None if torch_output else PinnedMemory(self._context, plan.output_bytes)
-        self._output_block = self._make_output_block()
-        self._outputs = slot_views(plan, plan.outputs, self._output_block)
+        output_block = self._make_output_block()
+        self._outputs = slot_views(plan.outputs, output_block)
+        copied = plan.copies(torch_output=torch_output)
+        self._copied = list(slot_views(copied, output_block).values())
+        self._copier: OutputCopier | None = None
+        if torch_output:
+            self._copier = OutputCopier(
+                kernels["fox_copy_outputs"], self._memory.address, list(copied.values()), self.device
+            )
         self.clear_metrics()
         self._wait()
 
@@ -265,7 +257,7 @@ class CudaBackend:
         self._launch(self._launch_step)
         self._fetch()
 
-    def _launch(self, launcher: _Launcher) -> None:
+    def _launch(self, launcher: Launcher) -> None:
         stream = self._current_stream()
         with self._context:
             launcher(stream)
@@ -329,8 +321,14 @@ class CudaBackend:
     def outputs(self) -> dict[str, Any]:
         return self._outputs
 
-    def output_block(self) -> Any:
-        return self._output_block
+    def copies(self) -> Sequence[Any]:
+        if self._copier is None:
+            return [array.copy() for array in self._copied]
+        # Torch allocates on its current stream, to which the launch goes as well: memory that is freed there may be
+        # given out again before earlier work is done with it, and the launch runs after that work.
+        made = self._copier.allocate()
+        self._launch(self._copier.launch)
+        return made
 
     def first_bad_action(self, actions: Any, action_format: int) -> int:
         checked = _layout.Actions(actions.ctypes.data, action_format, None)
@@ -368,7 +366,7 @@ class CudaBackend:
     def close(self) -> None:
         """Free the buffers; the batch's own memory goes with the last tensor that views it."""
         self._wait()
-        self._outputs, self._output_block = {}, None
+        self._outputs, self._copied = {}, []
         del self._memory
         for memory in (self._faults, self._host, *self._market_table, *self._staging.values()):
             if memory is not None:

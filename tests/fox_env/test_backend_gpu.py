@@ -174,6 +174,87 @@ class TestSameBits:
         assert all(torch.equal(x.cpu(), y) for x, y in zip(held, copies, strict=True))
 
 
+class TestCopies:
+    """Copies are a kernel's, to memory of torch's; what they must equal is the views of a batch of the same life."""
+
+    @staticmethod
+    def flat(step: Any) -> dict[str, Any]:
+        arrays = dict(zip(("obs", "reward", "terminated", "truncated"), step[:4], strict=True)) | dict(
+            step[4]
+        )
+        final = arrays.pop("final_info", {})
+        return arrays | {f"final_info.{name}": value for name, value in final.items()}
+
+    @pytest.mark.parametrize("num_envs", [1, 33, 1025])
+    @pytest.mark.parametrize("info_level", ["none", "learn", "full"])
+    @pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+    @pytest.mark.parametrize("counterfactual", [False, True])
+    def test_copies_equal_the_views_and_stay(
+        self, num_envs: int, info_level: str, mode: str, counterfactual: bool
+    ) -> None:
+        arguments = {"info_level": info_level, "autoreset_mode": mode, "counterfactual": counterfactual}
+        copied = on_gpu(num_envs, horizon=5, **arguments)
+        viewed = on_gpu(num_envs, horizon=5, copy=False, **arguments)
+        assert host(copied.reset(seed=3)[0]).tobytes() == host(viewed.reset(seed=3)[0]).tobytes()
+        held, late = [], []
+        for row in random_actions(num_envs, 12):
+            step = copied.step(tensors(row))
+            right = {name: host(values) for name, values in self.flat(viewed.step(tensors(row))).items()}
+            late.append((step, right))  # whose info nobody looks at before the steps that follow
+            step = copied.step(tensors(row))
+            right = {name: host(values) for name, values in self.flat(viewed.step(tensors(row))).items()}
+            held.append((self.flat(step), right))
+        for arrays, right in (*held, *((self.flat(step), right) for step, right in late)):
+            assert arrays.keys() == right.keys()
+            for name, values in right.items():
+                np.testing.assert_array_equal(host(arrays[name]), values, err_msg=name)
+
+    @pytest.mark.parametrize("info_level", ["none", "full"])
+    def test_what_is_kept_of_a_step_keeps_nothing_else_alive(self, info_level: str) -> None:
+        env = on_gpu(33, info_level=info_level, **BUSY)
+        env.reset(seed=0)
+        step = env.step(tensors(rows(LONG, 33)))
+        assert all(values.untyped_storage().nbytes() == values.nbytes for values in step[:4])
+        apart = {values.untyped_storage().data_ptr() for values in (*step[:4], step[4]["final_obs"])}
+        assert len(apart) == 5
+
+    def test_copies_on_a_side_stream_come_after_the_step_there(self) -> None:
+        env, twin = on_gpu(256, horizon=29), make(256, horizon=29)
+        env.reset(seed=0)
+        twin.reset(seed=0)
+        given = tensors(random_actions(256, 20))
+        torch.cuda.synchronize()
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            occupy_the_device(0.1)
+            steps = [env.step(row)[:4] for row in given]
+        side.synchronize()
+        for row, step in zip(host(given), steps, strict=True):
+            assert same(list(twin.step(row)[:4]), [host(x) for x in step])
+
+    def test_a_captured_step_with_copies_fills_the_same_tensors_at_every_replay(self) -> None:
+        env, twin = on_gpu(129, info_level="learn", **BUSY), make(129, info_level="learn", **BUSY)
+        env.reset(seed=5)
+        twin.reset(seed=5)
+        action = tensors(rows(HOLD, 129))
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):  # a warm-up outside of the graph
+            env.step(action)
+        torch.cuda.current_stream().wait_stream(side)
+        twin.step(rows(HOLD, 129))
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            *values, info = env.step(action)
+            bar = info["bar_index"]
+        for row in random_actions(129, 20):
+            action.copy_(tensors(row))
+            graph.replay()
+            *expected, right = twin.step(row)
+            assert same([*expected, right["bar_index"]], [host(x) for x in (*values, bar)])
+
+
 class TestStreams:
     def test_a_side_stream_orders_actions_step_and_observation(self) -> None:
         """Actions written late on a side stream must be what the step reads, and its output what torch reads next."""

@@ -72,7 +72,8 @@ class TestLayout:
         assert _layout.MARKET_ROW.itemsize == 64 and _layout.TRADE_RECORD.itemsize % 8 == 0
         assert set(_layout.STRUCTURES) == {
             *("EnvParams", "MarketRow", "StateArrays", "InfoArrays", "CounterfactualArrays"),
-            *("TradeRecord", "TradedMarket", "Batch", "Actions", "ResetRequest", "MetricArrays"),
+            *("TradeRecord", "TradedMarket", "Batch", "Actions", "ResetRequest"),
+            *("OutputCopies", "MetricArrays"),
         }
 
     @pytest.mark.parametrize("num_envs", [1, 33, 1025])
@@ -95,8 +96,35 @@ class TestLayout:
         outputs = [n for n, s in plan.slots.items() if s.offset < plan.output_bytes]
         assert not any(name.startswith(("state.", "knobs", "ledger", "metrics.")) for name in outputs)
         assert {"obs", "reward", "terminated", "truncated", "final_obs"} <= set(outputs)
-        assert [n for n in outputs if plan.slots[n].offset < plan.reward_bytes] == outputs[:3]
         assert [n for n in outputs if plan.slots[n].offset >= plan.step_bytes] == ["final_obs", "final_masks"]
+        assert list(plan.outputs) == outputs
+
+    @pytest.mark.parametrize("torch_output", [False, True])
+    def test_what_a_step_copies(self, torch_output: bool) -> None:
+        options: dict[str, Any] = {"final_info": False, "final_masks": False, "ledger_capacity": 0}
+        rest = {"same_step": False, "counterfactual": False}
+        returned = ["obs", "reward", "terminated", "truncated"]
+        plain = plan_buffers(33, (), **options, **rest).copies(torch_output=torch_output)
+        assert list(plain) == returned
+        assert [slot.nbytes for slot in plain.values()] == [33 * 512, 33 * 4, 33, 33]
+        for fields, changed in (
+            (("bar_index",), {}),
+            ((), {"same_step": True}),
+            ((), {"counterfactual": True}),
+            (("bar_index",), {"same_step": True, "counterfactual": True}),
+        ):
+            plan = plan_buffers(33, fields, **options, **{**rest, **changed})
+            copied = plan.copies(torch_output=torch_output)
+            assert list(copied) == [*returned, "info"] and len(copied) <= _layout.Launch.COPIES
+            assert all(slot.offset % 16 == 0 for slot in copied.values())  # the GPU copies 16 bytes a thread
+            block = copied["info"]
+            inside = [
+                name
+                for name, slot in plan.outputs.items()
+                if block.offset <= slot.offset and slot.offset + slot.nbytes <= block.offset + block.nbytes
+            ]
+            left_out = {"obs", "reward"} if torch_output else {"obs", "reward", "final_obs"}
+            assert set(inside) == plan.outputs.keys() - left_out
 
 
 class TestRandomNumbers:
@@ -216,7 +244,7 @@ class TestNvrtc:
             "fox_masks",
             "fox_counterfactual",
         }
-        once = {"fox_clear_metrics", "fox_set_knob"}
+        once = {"fox_clear_metrics", "fox_copy_outputs", "fox_set_knob"}
         assert set(found) == {*batch, *(f"{name}_markets" for name in batch), *once}
         for use in found.values():
             assert 0 < use.registers <= 255
