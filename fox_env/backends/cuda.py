@@ -244,7 +244,7 @@ class CudaBackend:
     def _current_stream(self) -> int:
         if self._torch_stream is None:
             return self._stream
-        return int(self._torch_stream(self._index).cuda_stream)
+        return self._torch_stream(self._index)
 
     # ---- the physics -----------------------------------------------------------------------------------------
 
@@ -373,11 +373,14 @@ class CudaBackend:
                 memory.free()
 
 
-def _torch_stream() -> Callable[[int], Any]:
-    """Torch's look-up of the current stream of a device."""
+def _torch_stream() -> Callable[[int], int]:
+    """Torch's look-up of the handle of a device's current stream, which the code of its compiler calls as well.
+
+    ``torch.cuda.current_stream`` would make an object of it for every launch.
+    """
     import torch
 
-    return torch.cuda.current_stream
+    return torch._C._cuda_getCurrentRawStream
 
 
 def _device_index(torch_output: bool) -> int:
