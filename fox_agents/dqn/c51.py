@@ -84,7 +84,7 @@ def project(
     leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     rows = [_as_rows(tensor, leading) for tensor in (probabilities, shifted, onto)]
     if _HAS_TRITON and shifted.is_cuda and shifted.dtype == torch.float32:
-        projected = project_rows(*(tensor.contiguous() for tensor in rows))
+        projected: Tensor = project_rows(*(tensor.contiguous() for tensor in rows))
     else:
         parts = zip(*(torch.split(tensor, _ROWS) for tensor in rows), strict=True)
         projected = torch.cat([_project_rows(*part) for part in parts])

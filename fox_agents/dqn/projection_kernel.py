@@ -48,8 +48,8 @@ def project_rows(probabilities: Tensor, places: Tensor, onto: Tensor) -> Tensor:
     return projected
 
 
-@triton.jit
-def _project(
+@triton.jit  # type: ignore[untyped-decorator]
+def _project(  # type: ignore[no-untyped-def]
     probabilities,
     places,
     onto,
