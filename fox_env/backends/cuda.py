@@ -200,9 +200,7 @@ class CudaBackend:
         self._copied = list(slot_views(copied, output_block).values())
         self._copier: OutputCopier | None = None
         if torch_output:
-            self._copier = OutputCopier(
-                kernels["fox_copy_outputs"], self._memory.address, list(copied.values()), self.device
-            )
+            self._copier = OutputCopier(kernels["fox_copy_outputs"], self._memory.address, self._copied)
         self.clear_metrics()
         self._wait()
 
@@ -366,7 +364,7 @@ class CudaBackend:
     def close(self) -> None:
         """Free the buffers; the batch's own memory goes with the last tensor that views it."""
         self._wait()
-        self._outputs, self._copied = {}, []
+        self._outputs, self._copied, self._copier = {}, [], None
         del self._memory
         for memory in (self._faults, self._host, *self._market_table, *self._staging.values()):
             if memory is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fox_env import _layout
-from fox_env.backends.buffers import Slot
 from fox_env.backends.cuda_memory import check
 
 if TYPE_CHECKING:
@@ -41,7 +39,8 @@ class Launcher:
 class OutputCopier:
     """New tensors and the launch that copies the outputs of a batch to them.
 
-    A tensor for each array and no views of a common block: making a tensor costs the host what making a view does.
+    A tensor for each array and no views of a common block: making a tensor like another costs the host what making a
+    view does.
 
     Parameters
     ----------
@@ -49,28 +48,23 @@ class OutputCopier:
         Handle of ``fox_copy_outputs``.
     outputs
         Address of the block of outputs on the device.
-    slots
-        The arrays to copy, at most ``Launch.COPIES``; offsets count from ``outputs``.
-    device
-        Torch's name of the device.
+    arrays
+        What to copy: tensors that view the block, at most ``Launch.COPIES``.
     """
 
-    def __init__(self, kernel: Any, outputs: int, slots: Sequence[Slot], device: str) -> None:
-        import torch
+    def __init__(self, kernel: Any, outputs: int, arrays: Sequence[torch.Tensor]) -> None:
+        from torch import empty_like
 
-        place = torch.device(device)
-        self._makers = [
-            partial(torch.empty, slot.shape, dtype=slot.torch_view[0], device=place) for slot in slots
-        ]
+        self._empty_like, self._arrays = empty_like, arrays
         copies = _layout.OutputCopies(outputs=outputs)
-        copies.first[: len(slots)] = [slot.offset for slot in slots]
-        copies.bytes[: len(slots)] = [slot.nbytes for slot in slots]
-        self._addresses, self._used = copies.to, slice(len(slots))
-        chunks = -(-max(slot.offset + slot.nbytes for slot in slots) // _CHUNK)
+        copies.first[: len(arrays)] = [array.data_ptr() - outputs for array in arrays]
+        copies.bytes[: len(arrays)] = [array.nbytes for array in arrays]
+        self._addresses, self._used = copies.to, slice(len(arrays))
+        chunks = -(-max(array.data_ptr() - outputs + array.nbytes for array in arrays) // _CHUNK)
         self.launch = Launcher(kernel, chunks, int(_layout.Launch.BLOCK), copies)
 
     def allocate(self) -> list[torch.Tensor]:
         """Tensors that the next launch fills."""
-        made = [make() for make in self._makers]
+        made = [self._empty_like(array) for array in self._arrays]
         self._addresses[self._used] = [tensor.data_ptr() for tensor in made]
         return made
