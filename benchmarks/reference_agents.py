@@ -1,7 +1,7 @@
 """Training of the agents that `reference_markets.py` compares, by name."""
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,11 +9,13 @@ from harness import ROOT
 
 import fox_agents
 from fox_agents import cli
+from fox_agents.api import Agent, Callback, Inspected
 from fox_agents.callbacks import TimeLimit
 from fox_agents.comparison_command import lengths
 from fox_agents.config import AGENTS, build
 from fox_agents.experiments import Trained, train_on
 from fox_agents.reference_markets import ReferenceMarket
+from fox_agents.reference_scores import Score
 from fox_agents.registry import agent_class
 from fox_env import EnvConfig, Market
 from fox_env.errors import ConfigError
@@ -30,6 +32,28 @@ class Budget:
     """Environment steps, over all environments."""
     seconds: float | None
     """Wall time of learning; None: no limit."""
+
+
+class EarlyScore(Callback):
+    """Scores an agent once, when it has collected ``steps`` transitions."""
+
+    def __init__(self, steps: float, scored: Callable[[Agent], Score]) -> None:
+        self._steps, self._scored = steps, scored
+        self.score: Score | None = None
+        self.gap: float | None = None
+        """As `value_gap` then."""
+
+    def on_iteration(self, agent: Agent) -> bool:
+        """Score the agent if it is time."""
+        if self.score is None and agent.env_steps >= self._steps:
+            self.score, self.gap = self._scored(agent), value_gap(agent)
+        return True
+
+
+def value_gap(agent: Agent) -> float | None:
+    """Mean lead of the best value over the next, at the present states; None for an agent without values."""
+    gaps = agent.distributions().get("value_gaps") if isinstance(agent, Inspected) else None
+    return None if gaps is None else float(gaps.mean())
 
 
 def overrides(texts: Sequence[str], agent: str) -> dict[str, Any]:
@@ -80,6 +104,7 @@ def train(
     budget: Budget,
     backend: str,
     changes: Mapping[str, Any],
+    callbacks: Sequence[Callback] = (),
 ) -> Trained:
     """Train an agent on a market under the rules of a reference market, with market orders only."""
     settings = dict(changes)
@@ -97,7 +122,7 @@ def train(
         num_envs=num_envs,
         steps=budget.steps,
         backend=backend,
-        callbacks=limits,
+        callbacks=[*callbacks, *limits],
     )
 
 

@@ -77,9 +77,9 @@ def job_settings(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 def run_job(options: argparse.Namespace) -> None:
     """Train one agent, score it, write the result: what a process of its own does."""
-    from reference_agents import Budget, overrides, preset_settings, train
+    from reference_agents import Budget, EarlyScore, overrides, preset_settings, train, value_gap
 
-    from fox_agents.reference_scores import score
+    from fox_agents.reference_scores import EARLY, improved, score
 
     agent, market, seed, file = options.job
     settings = job_settings(options, agent)  # with the sources as they are when the work begins
@@ -89,9 +89,14 @@ def run_job(options: argparse.Namespace) -> None:
     made = time.perf_counter() - began
     budget = Budget(options.steps, options.seconds)
     changes = preset_settings(agent, options.preset, options.steps) | overrides(options.set, agent)
-    trained = train(agent, reference, training, int(seed), budget, options.backend, changes)
+    early = EarlyScore(EARLY * options.steps, lambda half: score(half, reference, options.bars))
+    callbacks = [early] if reference.improves else []
+    trained = train(agent, reference, training, int(seed), budget, options.backend, changes, callbacks)
     began = time.perf_counter()
     got = score(trained.agent, reference, options.bars)
+    passed, gap = got.passed, value_gap(trained.agent)
+    if early.score is not None:
+        passed = improved(early.score, got, early.gap, gap)
     result = {
         "agent": agent,
         "market": market,
@@ -104,7 +109,10 @@ def run_job(options: argparse.Namespace) -> None:
         "market_seconds": made,
         "score_seconds": time.perf_counter() - began,
         "score": {key: value for key, value in got.to_dict().items() if key not in ("agent", "market")},
-        "diagnostics": trained.agent.diagnostics() if hasattr(trained.agent, "diagnostics") else {},
+        "early": None if early.score is None else {"gap": early.gap, "money": early.score.money},
+        "gap": gap,
+        "passed": passed,
+        "diagnostics": trained.agent.diagnostics(),
         # Only there is the realised money tested.
         "realised": got.realised.tolist() if reference.answer == "no trade" else None,
     }
@@ -152,7 +160,7 @@ def summary_rows(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "high_%": high,
                 "worst_%": min(shares, default=None),
                 "scoring_error_%": max((100.0 * s["adjusted_error"] for s in scores if shares), default=None),
-                "passed": f"{sum(s['passed'] for s in scores)}/{len(group)}",
+                "passed": f"{sum(result['passed'] for result in group)}/{len(group)}",
                 "fault": any(s["above_optimum"] for s in scores),
                 "exposure": statistics.fmean(s["exposure"] for s in scores),
                 "martingale_p": pooled_p(group),

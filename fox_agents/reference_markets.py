@@ -59,6 +59,8 @@ class ReferenceMarket:
     same bars; ``fixed rules``: the best rule of `fox_agents.fixed_rules` for each phase; ``no trade``: 0."""
     bar: float
     """Share of the answer that passes; for ``fixed rules`` of the best rule that ignores the phase."""
+    improves: bool = False
+    """Whether an agent passes by getting no worse instead: see `improved`."""
 
     def market(self, seed: int, sessions: int = TRAINING_SESSIONS) -> Market:
         """Return the market of a seed: below `FIRST_SCORING_SEED` for training, from it on for scoring."""
@@ -83,7 +85,7 @@ REFERENCE_MARKETS: Mapping[str, ReferenceMarket] = MappingProxyType(
             _signal("signal_strongest", 0.4),
             _signal("signal_cheap", 0.1, half_spread_ticks=0.0),
             _signal("signal_dear", 0.1, half_spread_ticks=1.0),
-            _signal("sparse", 0.2, reward="trade"),
+            replace(_signal("sparse", 0.2, 0.0, reward="trade"), improves=True),
             ReferenceMarket("momentum", "momentum", REFERENCE, "planted rule", 0.8),
             ReferenceMarket("reversal", "reversal", REFERENCE, "planted rule", 0.8),
             ReferenceMarket("regimes", "regimes", REFERENCE, "fixed rules", 1.0),

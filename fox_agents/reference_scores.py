@@ -22,14 +22,18 @@ from fox_agents.trading_rules import evaluation_config, require_own_rules
 from fox_env import EnvConfig, Market
 from fox_env.errors import FoxError
 
-__all__ = ["Score", "martingale_test", "score"]
+__all__ = ["EARLY", "Score", "improved", "martingale_test", "score"]
 
 Float = npt.NDArray[np.float64]
+
+EARLY = 0.1
+"""Share of its training after which an agent is scored for the first time where it has to improve."""
 
 SCORED_BARS = 4_000_000
 _MARKET_BARS = 1_000_000  # most bars of one scoring market, whose features take 344 bytes a bar
 _SESSION_BARS = 390
 _STEPS = 500  # scored bars of a window
+_LEAST_GAP = 0.1  # of the early value gap; a critic that collapses loses orders of magnitude
 _SETTLING = 100  # bars before them, in which the position leaves behind that it began flat
 
 
@@ -159,6 +163,25 @@ def score(
     rule_money = np.concatenate(known) / _STEPS
     answer = rule.optimum.money_per_bar if reference.answer == "optimum" else float(rule_money.mean())
     return _score(agent, reference, total, answer, reference.bar * answer, rule_money)
+
+
+def improved(early: Score, late: Score, early_gap: float | None, late_gap: float | None) -> bool:
+    """Whether an agent learned on, with a reward that comes rarely, instead of losing what it had.
+
+    Parameters
+    ----------
+    early, late : Score
+        After `EARLY` of the training and after all of it, on the same bars.
+    early_gap, late_gap : float, optional
+        Mean difference of the two best values of a direction then and now; None for agents without such values.
+
+    Returns
+    -------
+    bool
+        The money is no less, and the gap is at least a tenth of the early one.
+    """
+    kept = early_gap is None or late_gap is None or late_gap >= _LEAST_GAP * early_gap
+    return kept and late.money >= early.money
 
 
 def martingale_test(realised: Float) -> float:

@@ -21,7 +21,7 @@ from fox_agents.reference_markets import (
     planted_rule,
     reference_market,
 )
-from fox_agents.reference_scores import martingale_test, score
+from fox_agents.reference_scores import improved, martingale_test, score
 from fox_agents.rules import Flat
 from fox_env import EnvConfig, FoxFuturesVectorEnv, Market
 from fox_env._layout import Direction, Magnitude, OrderType, Urgency
@@ -295,3 +295,17 @@ def test_refusals() -> None:
     poor = reference_market("signal", initial_cash=1_000.0)
     with pytest.raises(FoxError, match="was ruined"):
         score(make("buy_and_hold"), poor, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("money", "gap", "passes"),
+    [(5.0, 0.5, True), (4.9, 0.5, False), (6.0, 0.02, False), (6.0, 0.2, True), (6.0, None, True)],
+)
+def test_an_agent_improves_unless_its_money_falls_or_its_values_collapse(
+    money: float, gap: float | None, passes: bool
+) -> None:
+    reference = reference_market("sparse")
+    assert reference.improves
+    early = score(make("flat"), reference, 1_000, backend="cpu")
+    early, late = replace(early, money=5.0), replace(early, money=money)
+    assert improved(early, late, 0.5, gap) is passes

@@ -75,6 +75,20 @@ def test_learners_train_and_are_scored(tmp_path: Path) -> None:
     assert all(row["env_steps"] >= 9_000 and row["train_s"] > 0.0 for row in rows)
 
 
+def test_a_sparse_reward_is_judged_by_what_comes_early_and_late(tmp_path: Path) -> None:
+    words = ["--agents", "bdq", "--markets", "sparse", "--quick", "--steps", "3000", "--bars", "2000"]
+    words += ["--preset", "smoke", "--set", "bdq.learning_starts=512", "--set", "bdq.hidden=16"]
+    done = run(tmp_path / "r.json", tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    [job], [row] = result["jobs"], result["rows"]
+    early, late = job["early"], job["score"]
+    kept = job["gap"] >= 0.1 * early["gap"] > 0.0
+    assert job["passed"] is (kept and late["money"] >= early["money"])
+    assert row["passed"] == f"{int(job['passed'])}/1"
+    assert "no less money than after a tenth of the training" in (tmp_path / "r.md").read_text()
+
+
 def test_the_command_line(tools: Any) -> None:
     agents, markets = tools
     assert markets.markets_of("signal,signal:beta=0.3,half_spread_ticks=2,sparse") == [
