@@ -12,8 +12,9 @@ from fox_agents import cli
 from fox_agents.api import Agent, Callback, Inspected
 from fox_agents.callbacks import TimeLimit
 from fox_agents.comparison_command import lengths
-from fox_agents.config import AGENTS, build
+from fox_agents.config import AGENTS
 from fox_agents.experiments import Trained, train_on
+from fox_agents.plain_values import build
 from fox_agents.reference_markets import ReferenceMarket
 from fox_agents.reference_scores import Score
 from fox_agents.registry import agent_class

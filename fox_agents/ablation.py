@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 from fox_agents.api import Agent, Callback
-from fox_agents.config import RunConfig, TrainConfig, build, nearest
+from fox_agents.config import RunConfig, TrainConfig
 from fox_agents.dqn.config import BDQConfig, ReferenceConfig
 from fox_agents.dqn.loop import DeviceAgent
 from fox_agents.experiments import markets_of, reference_of, train_on
 from fox_agents.jobs import Job, run_jobs, source_digest, write_result
 from fox_agents.mechanisms import BASELINE, Variant, variants_of
+from fox_agents.plain_values import build, nearest
 from fox_agents.ranges import require, require_between
 from fox_agents.reference_markets import FIRST_SCORING_SEED, TRAINING_SESSIONS, ReferenceMarket
 from fox_agents.reference_scores import SCORED_BARS, score

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fox_agents.config import AGENTS, RunConfig, TrainConfig, load_run_config, nearest
+from fox_agents.config import AGENTS, RunConfig, TrainConfig, load_run_config
+from fox_agents.plain_values import nearest
 from fox_agents.sb3.config import SB3_CONFIGS
 from fox_env.errors import ActionError, BackendError, ConfigError, FoxError
 

@@ -11,10 +11,11 @@ from rich.console import Console
 from fox_agents import cli, registry
 from fox_agents.comparison import Comparison, file_name, run_comparison
 from fox_agents.comparison_table import MARKETS, OVERALL, markdown, market_rows, overall_rows, terminal
-from fox_agents.config import AGENTS, DataConfig, RunConfig, build, nearest
+from fox_agents.config import AGENTS, DataConfig, RunConfig
 from fox_agents.evidence import Interval
 from fox_agents.jobs import write_result
 from fox_agents.lock import require_own, run_lock
+from fox_agents.plain_values import build, nearest
 from fox_agents.rule_config import RULES
 from fox_agents.trading_rules import first_difference
 from fox_agents.training import folds_of, load_market

@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from fox_agents.api import Agent, Callback
-from fox_agents.config import build
+from fox_agents.plain_values import build
 from fox_agents.reference_markets import MarketOrderEnv, ReferenceMarket, reference_market
 from fox_agents.registry import agent_class
 from fox_env import EnvConfig, Market

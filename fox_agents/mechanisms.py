@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, make_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from fox_agents.config import build, nearest
 from fox_agents.dqn.config import ENSEMBLE_RULES, BDQConfig, Switch
+from fox_agents.plain_values import build, nearest
 from fox_env.errors import ConfigError
 
 __all__ = ["BASELINE", "MECHANISMS", "REFERENCE", "Variant", "variants_of"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from fox_agents.api import Agent
 from fox_agents.checkpoint import read_state
-from fox_agents.config import nearest
+from fox_agents.plain_values import nearest
 from fox_env.errors import ConfigError
 
 __all__ = ["agent_class", "load", "make", "names"]

@@ -21,7 +21,7 @@ from fox_agents.checkpoint import (
     write_arrays,
     write_state,
 )
-from fox_agents.config import build
+from fox_agents.plain_values import build
 from fox_agents.report import write_report
 from fox_env import EnvConfig, Market, metrics
 from fox_env.errors import ConfigError

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fox_agents.api import Callback
 from fox_agents.checkpoint import atomic_directory, read_state, write_state
-from fox_agents.config import build
+from fox_agents.plain_values import build
 from fox_agents.rule_config import RuleConfig
 from fox_env import _layout
 from fox_env._layout import Direction, Magnitude, OrderType, Urgency

@@ -15,7 +15,8 @@ except ImportError as error:  # it names the missing extra
 import typer
 
 from fox_agents import EvaluationResult, evaluate, make
-from fox_agents.config import load_run_config, nearest
+from fox_agents.config import load_run_config
+from fox_agents.plain_values import nearest
 from fox_agents.registry import agent_class
 from fox_agents.report import comparison_table, orders_table, write_report
 from fox_agents.rule_config import RULES

@@ -14,7 +14,7 @@ except ImportError as error:  # it names the missing extra
 
 import typer
 
-from fox_agents.config import nearest
+from fox_agents.plain_values import nearest
 from fox_agents.sb3.config import SB3_CONFIGS
 from fox_env.errors import ConfigError
 

@@ -23,7 +23,7 @@ from fox_agents.checkpoint import (
     write_arrays,
     write_state,
 )
-from fox_agents.config import build, to_toml
+from fox_agents.config import to_toml
 from fox_agents.dqn.config import LoopConfig
 from fox_agents.dqn.graphs import Repeated, compiled
 from fox_agents.dqn.market_table import MarketTable
@@ -31,6 +31,7 @@ from fox_agents.dqn.replay import Batch, Replay
 from fox_agents.dqn.value_learner import ValueLearner, restore, to_numpy
 from fox_agents.dqn.warm_start import warm_start
 from fox_agents.faults import TrainingFault
+from fox_agents.plain_values import build
 from fox_agents.trading_rules import agent_rules, without_knobs
 from fox_env import EnvConfig, FoxFuturesVectorEnv, _layout
 from fox_env._layout import Direction

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from fox_agents.config import nearest
+from fox_agents.plain_values import nearest
 from fox_env.errors import ConfigError
 
 __all__ = ["MOST_FLAGS", "Sentinel", "magnitudes"]

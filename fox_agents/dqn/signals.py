@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 import torch
 from torch import Tensor
 
-from fox_agents.config import nearest
+from fox_agents.plain_values import nearest
 from fox_env._layout import ACTION_BRANCHES
 from fox_env.errors import ConfigError
 

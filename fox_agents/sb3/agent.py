@@ -26,9 +26,10 @@ from fox_agents.checkpoint import (
     write_arrays,
     write_state,
 )
-from fox_agents.config import build, to_toml
+from fox_agents.config import to_toml
 from fox_agents.exposures import EXPOSURE_ACTIONS
 from fox_agents.faults import TrainingFault
+from fox_agents.plain_values import build
 from fox_agents.sb3.counted import CountedVecEnv, shown
 from fox_agents.sb3.figures import EpochFigures
 from fox_agents.sb3.generators import Generators

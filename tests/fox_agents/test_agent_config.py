@@ -15,12 +15,12 @@ from fox_agents.config import (
     DataConfig,
     RunConfig,
     TrainConfig,
-    build,
     load_run_config,
     run_config_from_dict,
     to_toml,
 )
 from fox_agents.dqn.config import ReferenceConfig
+from fox_agents.plain_values import build
 from fox_agents.rule_config import RULES, RuleConfig
 from fox_agents.sb3.config import SB3_CONFIGS, PPOConfig, QRDQNConfig
 from fox_env import EnvConfig

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from fox_agents.config import nearest
 from fox_agents.dqn.config import BDQConfig
 from fox_agents.dqn.selection import RULES
 from fox_agents.mechanisms import MECHANISMS
+from fox_agents.plain_values import nearest
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = (ROOT / "docs" / "mechanisms.md").read_text().split("## Learning")[1].split("\n## ")[0]
