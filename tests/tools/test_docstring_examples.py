@@ -9,6 +9,7 @@ import pytest
 import fox_agents
 import fox_env
 
+APART = ("fox_env.adapters.", "fox_agents.dqn.projection_kernel")  # they need a library that may be absent
 MODULES = [
     module.name
     for package in (fox_env, fox_agents)
@@ -19,14 +20,14 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    if name.startswith("fox_env.adapters."):
-        pytest.importorskip(name, exc_type=ImportError)  # the libraries of some adapters are installed apart
+    if name.startswith(APART):
+        pytest.importorskip(name, exc_type=ImportError)
     results = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert results.failed == 0
 
 
 def test_some_modules_have_examples() -> None:
     finder = doctest.DocTestFinder()
-    own = [name for name in MODULES if not name.startswith("fox_env.adapters.")]
+    own = [name for name in MODULES if not name.startswith(APART)]
     tests = [t for name in own for t in finder.find(importlib.import_module(name)) if t.examples]
     assert len(tests) >= 3
