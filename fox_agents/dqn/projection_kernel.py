@@ -60,7 +60,8 @@ def _project(  # type: ignore[no-untyped-def]
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    # In 64 bits: rows times atoms may pass 2^31.
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     target = tl.arange(0, WIDTH)[None, :]
     there = (row < rows) & (target < TARGETS)
     at = row * TARGETS + target
@@ -76,10 +77,12 @@ def _project(  # type: ignore[no-untyped-def]
     total = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
     for i in range(ATOMS):
         place = tl.load(places + row * ATOMS + i, mask=inside, other=0.0)
-        place = tl.minimum(tl.maximum(place, lowest), highest)
+        # A place that is no number has to show in the loss, as it does on a CPU.
+        place = tl.maximum(place, lowest, propagate_nan=tl.PropagateNan.ALL)
+        place = tl.minimum(place, highest, propagate_nan=tl.PropagateNan.ALL)
         weight = tl.load(probabilities + row * ATOMS + i, mask=inside, other=0.0)
         # The distance to this atom over the gap on the side where the place is.
         apart = place - atom
-        share = 1.0 - tl.maximum(apart * fall, -apart * rise)
-        total += weight * tl.maximum(share, 0.0)
+        share = 1.0 - tl.maximum(apart * fall, -apart * rise, propagate_nan=tl.PropagateNan.ALL)
+        total += weight * tl.maximum(share, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(projected + at, total, mask=there)

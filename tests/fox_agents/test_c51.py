@@ -144,3 +144,17 @@ def test_a_gpu_projects_as_a_cpu_does(atoms: int, targets: int) -> None:
     got = project(*(tensor.cuda() for tensor in arguments))
     torch.testing.assert_close(got.cpu(), project(*arguments), atol=1e-6, rtol=1e-5)
     assert torch.equal(got, project(*(tensor.cuda() for tensor in arguments)))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_shows_places_and_atoms_that_are_no_numbers() -> None:
+    nan = float("nan")
+    p, discount = torch.full((4, 5), 0.2), torch.ones(4)
+    reward = torch.tensor([0.0, nan, float("inf"), 0.0])
+    source = torch.linspace(-1.0, 1.0, 5)
+    onto = source.repeat(4, 1)
+    onto[3] = nan
+    arguments = p, reward, discount, source, onto
+    got = project(*(tensor.cuda() for tensor in arguments))
+    torch.testing.assert_close(got.cpu(), project(*arguments), equal_nan=True)
