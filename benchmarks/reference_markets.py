@@ -95,8 +95,9 @@ def run_job(options: argparse.Namespace) -> None:
     began = time.perf_counter()
     got = score(trained.agent, reference, options.bars)
     passed, gap = got.passed, value_gap(trained.agent)
-    if early.score is not None:
-        passed = improved(early.score, got, early.gap, gap)
+    if reference.improves:
+        # Who learns nothing, or is stopped before the first score, has shown no progress.
+        passed = early.score is not None and improved(early.score, got, early.gap, gap)
     result = {
         "agent": agent,
         "market": market,

@@ -89,6 +89,14 @@ def test_a_sparse_reward_is_judged_by_what_comes_early_and_late(tmp_path: Path) 
     assert "no less money than after a tenth of the training" in (tmp_path / "r.md").read_text()
 
 
+def test_an_agent_that_was_not_scored_early_is_not_seen_to_improve(tmp_path: Path) -> None:
+    words = ["--agents", "flat", "--markets", "sparse", "--quick", "--bars", "2000", "--sessions", "3"]
+    done = run(tmp_path / "r.json", tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["jobs"][0]["early"] is None and result["rows"][0]["passed"] == "0/1"
+
+
 def test_the_command_line(tools: Any) -> None:
     agents, markets = tools
     assert markets.markets_of("signal,signal:beta=0.3,half_spread_ticks=2,sparse") == [
