@@ -237,7 +237,8 @@ def _read(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin with a byte order mark
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"no configuration file {path}; give a preset's name or a TOML file") from None
     except tomllib.TOMLDecodeError as error:

@@ -112,6 +112,11 @@ def test_what_is_no_toml_is_named_by_place_and_mend(
     assert "\n" not in str(caught.value)
 
 
+def test_a_byte_order_mark_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[agent]\nlr = 0.25\n", encoding="utf-8-sig")
+    assert load_run_config(tmp_path / "c.toml").agent.lr == 0.25
+
+
 def test_a_folder_is_no_configuration_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"cannot read {tmp_path}: Is a directory; give a TOML file"):
         load_run_config(tmp_path)
