@@ -111,7 +111,9 @@ def _names(agents: Sequence[str]) -> list[str]:
 def _require_common(overrides: Sequence[str], names: Sequence[str]) -> None:
     """ConfigError for an override that would have no effect, or give one agent other bars than the others."""
     for text in overrides:
-        name, section, _ = _parts(text)
+        name, section, setting = _parts(text)
+        if setting.startswith("train.algorithm="):
+            raise ConfigError(f"--set {text}: name the agents by --agents; leave it out")
         played = section if name is None and section in RULES else name
         if played is not None and played not in names:
             raise ConfigError(f"--set {text}: {played!r} is none of the --agents: {nearest(played, names)}")

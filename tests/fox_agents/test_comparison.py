@@ -166,6 +166,8 @@ def write_bars(path: Path) -> None:
         ("momentum,flat", ["momentum.lookback=0"], {}, r"momentum\.lookback = 0 must be"),
         ("bdq,flat", ["momentum.lookback=9"], {}, r"'momentum' is none of the --agents"),
         ("momentum,flat", ["agent.lr=1e-3"], {}, r"--set agent\.lr=1e-3: none of the --agents learns"),
+        ("bdq,flat", ["train.algorithm=ppo"], {}, r"--set train\.algorithm=ppo: name the agents by --agents"),
+        ("bdq,flat", ["bdq:train.algorithm=ppo"], {}, "name the agents by --agents"),
         ("bdq,flat", ["bdq:folds.count=3"], {}, "--set bdq:folds.count=3: all agents have the same folds"),
         ("bdq,flat", ["bdq:data.embargo=0"], {}, "--set bdq:data.embargo=0: all agents have the same data"),
         ("bdq,flat", ["bdq:env.half_spread_ticks=0"], {}, r"bdq would trade with half_spread_ticks=0\.0 and flat"),
