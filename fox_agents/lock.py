@@ -59,7 +59,7 @@ def require_own(directory: Path, mark: str, beginnings: Sequence[str], option: s
     for name in sorted(path.name for path in directory.iterdir()):
         if not any(fnmatch(name, pattern) for pattern in (_NAME, *beginnings)):
             raise ConfigError(
-                f"{directory} holds {name} and was not begun by Fox; give {option} a new or empty directory"
+                f"{directory} holds {name} of something else; give {option} a new or empty directory"
             )
 
 

@@ -82,5 +82,5 @@ def test_a_directory_of_something_else_is_refused(name: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError) as caught:
         require_own(tmp_path, "mark", ["begun-*"], "--logdir")
     assert str(caught.value) == (
-        f"{tmp_path} holds {name} and was not begun by Fox; give --logdir a new or empty directory"
+        f"{tmp_path} holds {name} of something else; give --logdir a new or empty directory"
     )

@@ -109,9 +109,7 @@ def test_a_comparison_is_not_mixed_with_files_of_others(tmp_path: Path, here: Sc
     (tmp_path / "runs" / "one").mkdir(parents=True)  # as the folder that training writes to
     (tmp_path / "notes.txt").touch()
     done = here("compare.py", "--agents=flat", *SMALL, f"--out={tmp_path}")
-    words = (
-        f"error: {tmp_path} holds notes.txt and was not begun by Fox; give --out a new or empty directory\n"
-    )
+    words = f"error: {tmp_path} holds notes.txt of something else; give --out a new or empty directory\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", words)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "runs"]
 
