@@ -23,7 +23,9 @@ ANSWERS = {
     "no trade": "do not trade; bar: no profit at 1 %, pooled over the seeds",
     "optimum": "the computed optimum, {answer:.2f} a bar; bar: {bar:.0%} of it, every seed",
     "planted rule": "the planted rule, {answer:.2f} a bar; bar: {bar:.0%} of it, every seed",
-    "fixed rules": "the best single rule, {answer:.2f} a bar; bar: above it, every seed",
+    "fixed rules": (
+        "the best fixed rule of every phase, {answer:.2f} a bar; bar: the best rule that ignores the phase, every seed"
+    ),
 }
 IMPROVES = (
     "the computed optimum, {answer:.2f} a bar; bar: no less money than after a tenth of the training, and a value gap "

@@ -97,6 +97,17 @@ def test_an_agent_that_was_not_scored_early_is_not_seen_to_improve(tmp_path: Pat
     assert result["jobs"][0]["early"] is None and result["rows"][0]["passed"] == "0/1"
 
 
+def test_the_page_says_what_the_bar_of_fixed_rules_is(tools: Any) -> None:
+    import reference_table
+
+    row: dict[str, Any] = dict.fromkeys(("share_%", "low_%", "high_%", "worst_%", "martingale_p"))
+    row |= {"market": "regimes", "agent": "flat", "money": 0.0, "exposure": 0.0, "train_s": 0.0}
+    row |= {"passed": "0/1", "fault": False, "answer": 8.39}
+    machine = {"date": "2026-12-01", "commit": "0", "cpu": "CPU", "cores": 2}
+    text = "- `regimes`: the best fixed rule of every phase, 8.39 a bar; bar: the best rule that ignores the phase, "
+    assert text in reference_table.page([row], machine, 1)
+
+
 def test_the_command_line(tools: Any) -> None:
     agents, markets = tools
     assert markets.markets_of("signal,signal:beta=0.3,half_spread_ticks=2,sparse") == [
