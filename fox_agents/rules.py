@@ -23,7 +23,8 @@ Actions = npt.NDArray[np.int64]
 class Rule:
     """What rules share: nothing is learned, and a checkpoint holds the options only.
 
-    One of your own sets `name`, and `config_class` where it has options, and defines `act`.
+    One of your own sets `name`, and `config_class` where it has options, and defines `act`. Options of its own are a
+    subclass of `RuleConfig`, since a rule without a section of the run configuration is given the run's seed.
 
     Parameters
     ----------
