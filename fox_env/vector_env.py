@@ -78,8 +78,8 @@ class FoxFuturesVectorEnv(VectorEnv[Any, Any, Any]):
     seed
         Seed of the first reset where ``reset`` is given none.
     copy
-        True: returned arrays are the caller's; the observation and the info of a step lie in one block of memory,
-        which stays while one of them is kept. False: they are views, valid until the next step.
+        True: returned arrays are the caller's; those of an info lie in one block of memory, which stays while one of
+        them is kept. False: they are views, valid until the next step.
     info_level
         ``"full"``, ``"learn"`` (what a learner needs: branch_active, bar_index) or ``"none"``.
     action_type
