@@ -83,7 +83,8 @@ def project(
     shapes = (tensor.shape[:-1] for tensor in (shifted, probabilities, onto))
     leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     rows = [_as_rows(tensor, leading) for tensor in (probabilities, shifted, onto)]
-    if _HAS_TRITON and shifted.is_cuda and shifted.dtype == torch.float32:
+    # Triton wants a C compiler at run time, as torch.compile does anyway and an uncompiled agent does not.
+    if torch.compiler.is_compiling() and _HAS_TRITON and shifted.is_cuda and shifted.dtype == torch.float32:
         projected: Tensor = project_rows(*(tensor.contiguous() for tensor in rows))
     else:
         parts = zip(*(torch.split(tensor, _ROWS) for tensor in rows), strict=True)

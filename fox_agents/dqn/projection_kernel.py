@@ -1,4 +1,4 @@
-"""The categorical projection as one GPU kernel: `fox_agents.dqn.c51.project` uses it where Triton is installed."""
+"""The categorical projection as one GPU kernel, which `fox_agents.dqn.c51.project` uses when it is compiled."""
 
 import torch
 import triton

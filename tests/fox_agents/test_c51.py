@@ -129,6 +129,12 @@ def test_cross_entropy_of_extreme_logits_is_finite_and_has_a_gradient(
     torch.testing.assert_close(logits.grad.float(), torch.tensor([1.0, -1.0, 0.0]))
 
 
+def on_gpu(*arguments: Tensor) -> Tensor:
+    """`project` by the kernel that a compiled agent uses."""
+    compiled = torch.compile(project, fullgraph=True, dynamic=False)
+    return compiled(*(tensor.cuda() for tensor in arguments))
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(("atoms", "targets"), [(51, 51), (5, 2), (2, 70)])
@@ -141,9 +147,9 @@ def test_a_gpu_projects_as_a_cpu_does(atoms: int, targets: int) -> None:
     discount[:9] = 0.0
     reward[:4] = onto[:, -1]  # exactly on an atom
     arguments = probabilities, reward, discount, source, onto
-    got = project(*(tensor.cuda() for tensor in arguments))
+    got = on_gpu(*arguments)
     torch.testing.assert_close(got.cpu(), project(*arguments), atol=1e-6, rtol=1e-5)
-    assert torch.equal(got, project(*(tensor.cuda() for tensor in arguments)))
+    assert torch.equal(got, on_gpu(*arguments))
 
 
 @pytest.mark.gpu
@@ -156,5 +162,5 @@ def test_a_gpu_shows_places_and_atoms_that_are_no_numbers() -> None:
     onto = source.repeat(4, 1)
     onto[3] = nan
     arguments = p, reward, discount, source, onto
-    got = project(*(tensor.cuda() for tensor in arguments))
+    got = on_gpu(*arguments)
     torch.testing.assert_close(got.cpu(), project(*arguments), equal_nan=True)
