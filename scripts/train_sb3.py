@@ -45,6 +45,8 @@ def main(
     if algo is not None:
         if algo not in NAMES:
             raise ConfigError(f"unknown algorithm {algo!r} given to --algo: {nearest(algo, NAMES)}")
+        if any(change.startswith("train.algorithm=") for change in changes):
+            raise ConfigError("the agent is that of --algo; leave out --set train.algorithm")
         changes.insert(0, f"train.algorithm={algo}")
     elif resume is None:
         raise ConfigError(f"which agent? give --algo with one of {', '.join(NAMES)}")

@@ -98,6 +98,7 @@ def test_a_stopped_run_goes_on_and_is_the_uninterrupted_one(tmp_path: Path, here
         (["--algo=ppo", "--preset=smoke", "--set=agent.atoms=3"], "unknown key agent.atoms"),
         (["--algo=ppo", "--preset=smoke", "--set=agent.n_epochs=0"], "agent.n_epochs = 0"),
         (["--algo=dqn", "--preset=smoke", "--set=agent.replay_size=1e12"], "lower agent.replay_size"),
+        (["--algo=ppo", "--preset=smoke", "--set=train.algorithm=bdq"], "the agent is that of --algo"),
         (["--resume=nowhere"], "no run in nowhere"),
         (["--algo=ppo", "--resume=nowhere"], "leave out algo"),
     ],
