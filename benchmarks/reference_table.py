@@ -9,6 +9,8 @@ from typing import Any
 from fox_agents.experiments import reference_of
 
 MARTINGALE_LEVEL = 0.01
+MARTINGALE_EXPOSURE = 0.05
+"""Share of the bars with a position that counts as near none."""
 HEADINGS = (
     "market",
     "agent",
@@ -20,7 +22,7 @@ HEADINGS = (
     "seconds",
 )
 ANSWERS = {
-    "no trade": "do not trade; bar: no profit at 1 %, pooled over the seeds",
+    "no trade": "do not trade; bar: no profit at 1 %, pooled over the seeds, and a position in at most 5 % of the bars",
     "optimum": "the computed optimum, {answer:.2f} a bar; bar: {bar:.0%} of it, every seed",
     "planted rule": "the planted rule, {answer:.2f} a bar; bar: {bar:.0%} of it, every seed",
     "fixed rules": (
@@ -29,14 +31,14 @@ ANSWERS = {
 }
 IMPROVES = (
     "the computed optimum, {answer:.2f} a bar; bar: no less money than after a tenth of the training, and a value gap "
-    "that has not collapsed, every seed"
+    "of at least a tenth of the one then, every seed"
 )
 
 
 def met(row: dict[str, Any]) -> bool:
     """Whether an agent met the bar of a market."""
     if row["martingale_p"] is not None:
-        return bool(row["martingale_p"] >= MARTINGALE_LEVEL)
+        return bool(row["martingale_p"] >= MARTINGALE_LEVEL and row["exposure"] <= MARTINGALE_EXPOSURE)
     passed, _, of = row["passed"].partition("/")
     return bool(passed == of and not row["fault"])
 

@@ -108,6 +108,17 @@ def test_the_page_says_what_the_bar_of_fixed_rules_is(tools: Any) -> None:
     assert text in reference_table.page([row], machine, 1)
 
 
+@pytest.mark.parametrize(
+    ("p", "exposure", "passes"), [(0.5, 0.01, True), (0.5, 0.5, False), (0.001, 0.01, False)]
+)
+def test_on_a_martingale_an_agent_has_to_stay_out_and_earn_nothing(
+    tools: Any, p: float, exposure: float, passes: bool
+) -> None:
+    import reference_table
+
+    assert reference_table.met({"martingale_p": p, "exposure": exposure}) is passes
+
+
 def test_the_command_line(tools: Any) -> None:
     agents, markets = tools
     assert markets.markets_of("signal,signal:beta=0.3,half_spread_ticks=2,sparse") == [
